@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from trainshed.api.actions import CreatePod
 from trainshed.api.foreign_text import one_line
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
@@ -208,7 +209,7 @@ class Client(Protocol):
         """Delete the job with this uid, with background propagation; raises `Conflict` if the version differs."""
         ...
 
-    async def create_pod(self, namespace: str, body: Document) -> Pod:
+    async def create_pod(self, namespace: str, pod: CreatePod) -> Pod:
         """Create a pod, or return the pod of that name and the same controller; raises `NameConflict` for another's."""
         ...
 

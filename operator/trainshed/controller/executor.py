@@ -192,8 +192,8 @@ class Executor:
     async def _do(self, snapshot: Snapshot, action: Action) -> None:
         namespace, pods, services = snapshot.job.namespace, self._cache.pods.store, self._cache.services.store
         match action:
-            case CreatePod(body=body):
-                pods.answered(await self._client.create_pod(namespace, body))
+            case CreatePod():
+                pods.answered(await self._client.create_pod(namespace, action))
             case CreateService(body=body):
                 services.answered(await self._client.create_service(namespace, body))
             case CreateSshSecret(body=body):

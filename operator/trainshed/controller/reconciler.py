@@ -270,14 +270,14 @@ class Reconciler:
         job = snapshot.job
         try:
             document = await self._client.read_job(snapshot.framework, job.namespace, job.name)
+            if document and is_older(document["metadata"]["resourceVersion"], job.version):
+                return Unavailable("the response for the job is older than the cache")
+            if document is None or document["metadata"]["uid"] != job.uid:
+                self._cache.forget(key, job.uid)
+            if document is not None:
+                self._cache.read(key, document)
         except ApiError as error:
             return error
-        if document and is_older(document["metadata"]["resourceVersion"], job.version):
-            return Unavailable("the response for the job is older than the cache")
-        if document is None or self._cache.record(document, snapshot.framework).uid != job.uid:
-            self._cache.forget(key, job.uid)
-        if document is not None:
-            self._cache.read(key, document)
         return None
 
 

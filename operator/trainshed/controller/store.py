@@ -9,8 +9,9 @@ import msgspec
 from msgspec.structs import replace
 
 from trainshed.api.digest import digest_of
-from trainshed.api.job import Job
+from trainshed.api.job import Document, Job
 from trainshed.api.objects import is_older
+from trainshed.api.parse import ParsedSpec
 from trainshed.api.status import Status
 
 
@@ -152,22 +153,17 @@ class Store(Generic[T]):
             self._on_change(known, item)
 
 
-#: Bytes of JSON of the templates of a job that are kept parsed, which takes up to twenty times as much; and labels and
-#: annotations.
-PARSED_TEMPLATES, PARSED_TEXTS = 64 * 1024, 64
-TEMPLATES = msgspec.json.Decoder(list[dict[str, Any]])
+#: Labels and annotations of a job that are kept to be compared; of more there is a digest.
+MAX_TEXTS = 64
 
 
 class CachedJob(msgspec.Struct, frozen=True):
-    """A cached job: spec and status at one version. `origin` is the part of the document its spec depends on.
-
-    Large `templates` are kept as JSON, and the replicas of `job` have none: `whole` has them.
-    """
+    """A cached job: spec and status at one version. `origin` is what the job depends on besides the spec."""
 
     job: Job
     status: Status
+    spec: ParsedSpec
     origin: object = None
-    templates: bytes = b""
 
     @property
     def uid(self) -> str:
@@ -184,29 +180,28 @@ class CachedJob(msgspec.Struct, frozen=True):
         """The namespace and the UID: what its children have in common."""
         return self.job.namespace, self.job.uid
 
-    @property
-    def whole(self) -> Job:
-        """The job with its templates."""
-        if not self.templates:
-            return self.job
-        parts = zip(self.job.groups, TEMPLATES.decode(self.templates), strict=True)
-        return replace(self.job, groups=tuple(replace(group, template=template) for group, template in parts))
+    def at(self, version: str, status: Status) -> CachedJob:
+        """Return the same job at another version, with this status."""
+        return replace(self, job=replace(self.job, version=version), status=status)
+
+    def has_spec_of(self, metadata: Mapping[str, Any]) -> bool:
+        """Return whether the spec is that of the job with this metadata.
+
+        The API server gives each spec of a job a generation. After a restore from a backup another spec may get the
+        same one: then the version is usually older.
+        """
+        generation, version = metadata.get("generation"), str(metadata.get("resourceVersion", ""))
+        return bool(generation) and generation == self.job.generation and not is_older(version, self.version)
 
 
-def packed(job: Job, status: Status, origin: object) -> CachedJob:
-    """Return the cached form of a job that was just parsed."""
-    try:
-        templates = msgspec.json.encode([group.template for group in job.groups])
-    except (OverflowError, RecursionError, ValueError):  # such as half a character
-        return CachedJob(job, status, origin)
-    if len(templates) <= PARSED_TEMPLATES:
-        return CachedJob(job, status, origin)
-    groups = tuple(replace(group, template={}) for group in job.groups)
-    return CachedJob(replace(job, groups=groups), status, origin, templates)
+def with_spec(job: Document) -> Document:
+    """Return a job with its spec, which the client decodes only here; raises `msgspec.DecodeError`."""
+    spec = job.get("spec")
+    return {**job, "spec": spec()} if callable(spec) else job
 
 
 def origin_of(metadata: Mapping[str, Any]) -> object:
-    """Return what the spec of a job depends on; of many labels and annotations a digest."""
+    """Return what a job depends on besides its spec; of many labels and annotations a digest."""
     texts = [metadata.get(part) or {} for part in ("annotations", "labels")]
-    is_small = sum(map(len, texts)) <= PARSED_TEXTS
-    return metadata.get("generation"), metadata.get("deletionTimestamp"), texts if is_small else digest_of(texts)
+    is_small = sum(map(len, texts)) <= MAX_TEXTS
+    return metadata.get("deletionTimestamp"), texts if is_small else digest_of(texts)

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from click.testing import CliRunner
 
+from support.builders import creation_of
 from support.jobs import tfjob
 from support.replace import replace
 from support.user_client import MERGE, eventually
@@ -32,7 +33,7 @@ async def a_held_pod(gateway, user, name="mnist", *others):
     job = parse.job(user.job("TFJob", name), TENSORFLOW, SITE)
     body = builders.pod_maker(TENSORFLOW, job, SITE)(Replica("Worker", 0), 0).body
     body["metadata"]["finalizers"] += others
-    await gateway.create_pod(user.namespace, body)
+    await gateway.create_pod(user.namespace, creation_of(body))
     user.set_pod_status(f"{name}-worker-0", {"phase": "Succeeded"})
     pod = (await gateway.read_pods(user.namespace, name))[0][0]
     return await gateway.delete_pod(user.namespace, pod.name, pod.uid, None, "")
@@ -65,12 +66,12 @@ async def test_a_name_conflict_with_an_unlabelled_pod_removes_its_finalizer(gate
     pod = await a_held_pod(gateway, user)
     user.call("PATCH", f"/api/v1/namespaces/{user.namespace}/pods/{pod.name}", {"metadata": {"labels": None}}, MERGE)
     job = parse.job(user.job("TFJob", "mnist"), TENSORFLOW, SITE)
-    body = builders.pod_maker(TENSORFLOW, job, SITE)(Replica("Worker", 0), 1).body
+    wanted = builders.pod_maker(TENSORFLOW, job, SITE)(Replica("Worker", 0), 1)
     with pytest.raises(NameConflict) as conflict:
-        await gateway.create_pod(user.namespace, body)
+        await gateway.create_pod(user.namespace, wanted)
     assert finalizers(user) == [JOB_TRACKING_FINALIZER], "a client that reports an error writes nothing"
     await release_unselected(gateway, conflict.value)
-    made = await gateway.create_pod(user.namespace, body)
+    made = await gateway.create_pod(user.namespace, wanted)
     assert made.uid != pod.uid
 
 
