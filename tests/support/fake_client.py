@@ -149,6 +149,7 @@ class World:
             container = Container(body["spec"]["containers"][0]["name"])
             attempt = int(meta["annotations"]["trainshed.dev/restart-attempt"])
             fields = {"attempt": attempt, "phase": Phase.PENDING, "containers": (container,), "created": self.now}
+            fields["owner_kind"] = meta["ownerReferences"][0]["kind"]
             fields["has_finalizer"] = "trainshed.dev/job-tracking" in meta.get("finalizers", ())
             pod = Pod(**_identity(meta, str(self._tick())), **fields)
             self.pods[pod.name] = pod

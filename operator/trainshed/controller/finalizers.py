@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from trainshed.api.objects import Pod
-from trainshed.client import ApiError, Client
+from trainshed.client import ApiError, Client, Forbidden
 from trainshed.client.finalizers import release_finalizer
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 
@@ -65,14 +65,18 @@ class OrphanedFinalizers:
                 if await owner_is_gone(self._client, pod):
                     self._cache.pods.left(pod.uid, await release_finalizer(self._client, pod))
             except ApiError as error:
+                is_foreign = isinstance(error, Forbidden) and pod.owner_kind not in self._cache.jobs
                 text = "pod %s/%s: cannot remove the finalizer of a deleted job: %s"
-                log.log(level, text, pod.namespace, pod.name, error)
-                level = logging.DEBUG
+                log.log(logging.DEBUG if is_foreign else level, text, pod.namespace, pod.name, error)
+                level = level if is_foreign else logging.DEBUG
 
 
 async def owner_is_gone(client: Client, pod: Pod) -> bool:
-    """Return whether the job that owns this pod no longer exists, read from the server; may raise an `ApiError`."""
-    for framework in ALL_FRAMEWORKS:
+    """Return whether the job that owns this pod no longer exists, read from the server; may raise an `ApiError`.
+
+    Only the kind that the owner reference names is read: others may not be served, or the operator may not read them.
+    """
+    for framework in (found for found in ALL_FRAMEWORKS if found.kind == pod.owner_kind):
         job = await client.read_job(framework, pod.namespace, pod.job)
         if job is not None and job["metadata"]["uid"] == pod.owner:
             return False

@@ -121,3 +121,34 @@ async def test_remove_finalizers_changes_orphans_and_on_request_all_pods(gateway
     assert "Removed the finalizer from 0 pods." in (await run(*arguments)).stdout
     assert "Removed the finalizer from 1 pod." in (await run(*arguments, "--include-active-jobs")).stdout
     assert user.pod("there-worker-0") is None
+
+
+async def test_remove_finalizers_says_which_pods_it_could_not_change_and_changes_the_others(gateway, user, server):
+    await a_held_pod(gateway, user, "gone")
+    path = f"/api/v1/namespaces/{user.namespace}/pods"
+    body = user.pod("gone-worker-0")["metadata"]
+    owner = {**body["ownerReferences"][0], "kind": "JAXJob", "name": "a"}
+    labels = {**body["labels"], "training.kubeflow.org/job-name": "a"}
+    other = {"name": "a-worker-0", "labels": labels, "ownerReferences": [owner], "finalizers": [JOB_TRACKING_FINALIZER]}
+    user.call("POST", path, {"metadata": other, "spec": {"containers": [{"name": "c", "image": "x"}]}})
+    user.delete_job("TFJob", "gone")
+    eventually(lambda: user.job("TFJob", "gone") is None)
+    kubeconfig = server.kubeconfig_for("tfjobs-only", ("system:authenticated",))
+    rules = [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "patch"]},
+        {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs"], "verbs": ["get"]},
+    ]
+    group = "rbac.authorization.k8s.io"
+    roles = f"/apis/{group}/v1/namespaces/{user.namespace}"
+    user.call("POST", f"{roles}/roles", {"metadata": {"name": "tfjobs-only"}, "rules": rules})
+    binding = {
+        "metadata": {"name": "tfjobs-only"},
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": "tfjobs-only"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": "tfjobs-only"}],
+    }
+    user.call("POST", f"{roles}/rolebindings", binding)
+    found = await run("remove-finalizers", "--kubeconfig", str(kubeconfig), "--namespace", user.namespace)
+    assert user.pod("gone-worker-0") is None
+    assert found.exit_code == 1
+    assert "Removed the finalizer from 1 pod." in found.output
+    assert f"pod {user.namespace}/a-worker-0: jaxjobs.kubeflow.org" in found.output

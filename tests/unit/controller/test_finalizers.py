@@ -11,7 +11,7 @@ from support.harness import Harness, a_spec
 from support.replace import replace
 from support.virtual_time import in_virtual_time
 from trainshed.api.framework import JobDefaults
-from trainshed.client import Conflict
+from trainshed.client import Conflict, Forbidden
 from trainshed.controller.finalizers import INTERVAL, OrphanedFinalizers
 from trainshed.frameworks.tensorflow import TENSORFLOW
 
@@ -66,6 +66,23 @@ async def test_the_finalizer_of_a_pod_whose_job_is_not_cached_yet_stays():
     harness.world.jobs["TFJob", "mnist"]["metadata"]["uid"] = pod.owner
     await orphans(harness).reconcile()
     assert list(harness.world.pods) == ["mnist-chief-0"]
+
+
+async def test_only_the_kind_that_the_owner_reference_names_is_read():
+    harness = await an_orphaned_pod()
+    unreadable = replace(a_pod("other-0", has_finalizer=True, deleting=True), name="a-other-0", owner_kind="JAXJob")
+    harness.view.pods.store.changed(replace(unreadable, namespace="ml"))
+    read = harness.world.read_job
+
+    async def read_job(framework, namespace, name):
+        if framework.kind != "TFJob":
+            raise Forbidden(f'{framework.plural} "{name}" is forbidden')
+        return await read(framework, namespace, name)
+
+    harness.world.read_job = read_job
+    await orphans(harness).reconcile()
+    assert harness.world.pods == {}
+    assert [pod.name for pod in harness.view.orphans()] == ["a-other-0"], "its operator will release it"
 
 
 async def test_a_conflict_is_retried_in_the_next_round():
