@@ -16,7 +16,7 @@ from trainshed.client.http import HttpTransport
 from trainshed.client.kubeconfig import find_credentials
 from trainshed.client.lists import PODS
 from trainshed.client.transport import Path, RestClient
-from trainshed.controller.finalizers import owner_is_gone
+from trainshed.controller.orphans import owner_is_gone
 
 
 @click.command()

@@ -17,9 +17,8 @@ from trainshed.api.objects import Dependent, Pod, Resource, Service, is_older
 from trainshed.api.status import Status
 from trainshed.client import Unavailable
 
-from .children import Children, Owner, owner_of
 from .observed_pods import LostPods
-from .store import CachedJob, Store, origin_of, with_spec
+from .store import CachedJob, Children, Owner, Store, origin_of, owner_of, with_spec
 
 
 class Staleness:

@@ -31,7 +31,7 @@ from trainshed.api.actions import (
 )
 from trainshed.api.digest import digest_of
 from trainshed.api.job import Document
-from trainshed.api.objects import Resource
+from trainshed.api.objects import ROLES, Resource
 from trainshed.client import (
     UNDONE,
     Altered,
@@ -59,7 +59,8 @@ class Group(IntEnum):
 
     Services and pods are created after the dependents, which pods mount, if these succeed; each group has its own slow
     start: that a Service can be created does not mean that pods can be. Deletions need nothing of that and run at the
-    same time: pods must give back their resources although a ConfigMap cannot be created. The job is deleted last.
+    same time: pods must give back their resources although a ConfigMap cannot be created. So do updates of Roles, which
+    take rights back. The job is deleted last.
     """
 
     DEPENDENTS = 0
@@ -148,7 +149,8 @@ class Executor:
 
         tasks: dict[Group, list[Task]] = {}
         for action in wanted:
-            tasks.setdefault(TRAITS[type(action)].group, []).append(partial(self._run, snapshot, action, record))
+            group = Group.DELETIONS if is_role_update(action) else TRAITS[type(action)].group
+            tasks.setdefault(group, []).append(partial(self._run, snapshot, action, record))
         try:
             create = partial(_create, tasks, was_refused=snapshot.refusal is not None)
             made, deleted = await run_concurrently([create, partial(_delete, tasks)])
@@ -249,6 +251,11 @@ class Executor:
         self._cache.dependents[resource].store.answered(found)
         if not dependents.is_applied(patch, found):
             raise Reverted(f"{resource.kind} {name} was updated, but an admission webhook has reverted fields of it")
+
+
+def is_role_update(action: Action) -> bool:
+    """Return whether the action may take a right back, which must not wait for anything else."""
+    return isinstance(action, UpdateDependent) and action.resource is ROLES
 
 
 async def _create(tasks: Mapping[Group, list[Task]], *, was_refused: bool) -> list[ApiError]:

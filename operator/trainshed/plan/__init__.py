@@ -9,15 +9,18 @@ from msgspec.structs import replace
 from trainshed.api import framework
 from trainshed.api.actions import Plan, Snapshot
 from trainshed.api.job import ServiceForm
+from trainshed.api.objects import ROLES
 
-from . import conditions, pod_groups, restarts
+from . import conditions, dependents, pod_groups, restarts
 from .facts import Facts, all_pods, missing_pods, pods_to_verify
-from .rules import RULES, Rule, await_root_cause, reconcile_replicas, restart, skip_unmanaged
+from .rules import RULES, Rule, await_root_cause, clean_up, end, reconcile_replicas, restart, skip_unmanaged, suspend
 
 __all__ = ["plan"]
 
 #: The rules whose plan may change to a restart once the API server has answered about missing pods.
 _RESTARTS = (await_root_cause, restart, reconcile_replicas)
+#: The rules whose plan has the updates of all other objects of the job.
+_COMPLETE = (clean_up, end, suspend, await_root_cause, reconcile_replicas)
 #: A pod that is ahead of the status by more attempts than this is ignored: its annotation was edited. Two attempts are
 #: at least one second apart.
 MAX_ATTEMPTS_AHEAD = 1_000_000
@@ -32,6 +35,8 @@ def plan(snapshot: Snapshot) -> Plan:
     rule, found = next((rule, result) for rule in RULES if (result := rule(facts)))
     if rule is not skip_unmanaged:
         found = replace(found, status=conditions.with_state(found.status))
+    if rule not in _COMPLETE and any(one.resource is ROLES for one in snapshot.dependents):
+        found = replace(found, actions=(*dependents.update_roles(facts), *found.actions))
     pods, events = _pods_to_verify(facts, rule), _events_to_read(facts)
     return replace(found, pods_to_verify=pods, events_to_read=events) if pods or events else found
 

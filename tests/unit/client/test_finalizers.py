@@ -18,7 +18,7 @@ from trainshed.api.objects import JOB_TRACKING_FINALIZER
 from trainshed.cli import cli
 from trainshed.client import Conflict, NameConflict
 from trainshed.client.finalizers import release_finalizer, release_unselected
-from trainshed.controller.finalizers import owner_is_gone
+from trainshed.controller.orphans import owner_is_gone
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.plan import builders
 
