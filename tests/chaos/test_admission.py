@@ -19,7 +19,7 @@ from support.user_client import MERGE, always, eventually
 from testbed.control_plane import ControlPlane
 from testbed.releases import minor_version
 
-from .webhook import Webhook
+from .webhook import NEW_PODS, STATUSES, Webhook
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.usefixtures("operator")]
 
@@ -147,6 +147,36 @@ def test_pods_that_a_webhook_renames_or_gives_away_are_not_created_without_end(
     eventually(lambda: user.state("TFJob", "odd") == "Running", 30)
 
 
+@pytest.mark.fault("K5")
+def test_pods_without_their_attempt_are_not_created_without_end(
+    server: ControlPlane, user: UserClient, kubelet: FakeKubelet
+):
+    user.create(job("PyTorchJob", "bare", restart="ExitCode", Master=1, Worker=1))
+    eventually(lambda: user.state("PyTorchJob", "bare") == "Running", 30)
+    with Webhook.start(server, user) as webhook:
+        webhook.changes = [{"op": "remove", "path": "/metadata/annotations"}]
+        kubelet.end("bare-worker-0", 137)
+        said = "others have deleted the pod, or its annotations"
+        eventually(lambda: said in str(user.job("PyTorchJob", "bare")["status"].get("waiting")), 20)
+        always(lambda: webhook.asked <= 6, 10)
+    eventually(lambda: user.state("PyTorchJob", "bare") == "Running", 60)
+
+
+@pytest.mark.fault("K6")
+@pytest.mark.parametrize("status", [{"restarts": 7}, {"attempts": {"Worker": 3}}], ids="-".join)
+def test_a_status_that_a_webhook_changes_each_time_is_not_written_without_end(
+    server: ControlPlane, user: UserClient, kubelet: FakeKubelet, status: dict
+):
+    with Webhook.start(server, user, STATUSES) as webhook:
+        webhook.changes = [{"op": "add", "path": "/status", "value": status}]
+        user.create(tfjob("told", Worker=1))
+        eventually(lambda: "StatusReverted" in str(user.events("told")), 20)
+        always(lambda: webhook.asked <= 6, 10)
+        pods = names(user.pods("told"))
+        assert pods == ["told-worker-0"], "nothing is done that the status would have to count"
+    eventually(lambda: user.state("TFJob", "told") == "Running", 60)
+
+
 @pytest.mark.fault("K3")
 @pytest.mark.parametrize("code", [404, 409])
 def test_pods_whose_deletion_a_webhook_denies_as_if_they_were_gone_stay_in_the_status(
@@ -154,7 +184,7 @@ def test_pods_whose_deletion_a_webhook_denies_as_if_they_were_gone_stay_in_the_s
 ):
     user.create(tfjob("held", Worker=2))
     eventually(lambda: user.state("TFJob", "held") == "Running")
-    with Webhook.start(server, user, "DELETE") as webhook:
+    with Webhook.start(server, user, NEW_PODS | {"operations": ["DELETE"]}) as webhook:
         webhook.denies = code
         user.patch_job("TFJob", "held", {"spec": {"runPolicy": {"suspend": True}}})
         eventually(lambda: webhook.asked >= 6, 15)

@@ -1,4 +1,4 @@
-"""An admission webhook for the pods of a namespace: it allows them, late, changed or now and then not at all."""
+"""An admission webhook for the pods of a namespace, or its statuses: late, with changes, or now and then not at all."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from testbed.certificates import Authority
 from testbed.control_plane import ControlPlane
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+#: Which writes the API server asks about.
+NEW_PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+STATUSES = {"apiGroups": ["kubeflow.org"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["*/status"]}
 
 
 class Webhook:
-    """Allows every pod after `delay` seconds; answers 500 instead when `fails` is true of its number, from 1.
+    """Allows every write after `delay` seconds; answers 500 instead when `fails` is true of its number, from 1.
 
-    `changes` are operations of JSON Patch on each pod. With `denies` it denies all with this HTTP code.
+    `changes` are operations of JSON Patch on each object. With `denies` it denies all with this HTTP code.
     """
 
     def __init__(self) -> None:
@@ -35,11 +38,11 @@ class Webhook:
 
     @classmethod
     @contextmanager
-    def start(cls, plane: ControlPlane, user: UserClient, operation: str = "CREATE") -> Iterator[Webhook]:
-        """One that the API server asks about this operation on the pods of the user's namespace."""
+    def start(cls, plane: ControlPlane, user: UserClient, rule: dict[str, Any] = NEW_PODS) -> Iterator[Webhook]:
+        """One that the API server asks about these writes in the user's namespace."""
         webhook = cls()
         with in_background(webhook._served(plane.authority)) as port:
-            user.call("POST", CONFIGURATIONS, _configuration(plane.authority, user.namespace, port, operation))
+            user.call("POST", CONFIGURATIONS, _configuration(plane.authority, user.namespace, port, rule))
             time.sleep(1.5)  # the API server reads its configurations once a second
             try:
                 yield webhook
@@ -68,12 +71,12 @@ class Webhook:
         return web.json_response({**review, "request": None, "response": allowed | (patch if self.changes else {})})
 
 
-def _configuration(authority: Authority, namespace: str, port: int, operation: str) -> dict:
+def _configuration(authority: Authority, namespace: str, port: int, rule: dict[str, Any]) -> dict:
     bundle = base64.b64encode(authority.certificate.read_bytes()).decode()
     hook = {
         "name": "pods.test.example",
         "clientConfig": {"url": f"https://127.0.0.1:{port}/", "caBundle": bundle},
-        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": ["pods"]}],
+        "rules": [rule],
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
         "failurePolicy": "Fail",
         "sideEffects": "None",

@@ -194,6 +194,53 @@ def test_the_pod_of_another_job_is_not_entered_when_the_workers_are_gone(running
 
 
 @pytest.mark.fault("J8")
+@pytest.mark.parametrize("how", ["a finalizer of others", "orphans", "an invalid annotation"])
+def test_a_job_for_which_nothing_is_done_any_more_enters_no_pod_of_another_job(user: UserClient, how: str):
+    wanted = job(MPI, "m", Launcher=1, Worker=1)
+    if how == "a finalizer of others":
+        wanted["metadata"]["finalizers"] = ["example.com/keep"]
+    user.create(wanted)
+    eventually(lambda: user.state(MPI, "m") == "Running" and _may(user, "create", "pods", "m-worker-0", "exec"))
+    if how == "an invalid annotation":
+        user.patch_job(MPI, "m", {"metadata": {"annotations": {"trainshed.dev/restart-scope": "none"}}})
+    else:
+        user.call("DELETE", user.path(MPI, "m"), {"propagationPolicy": "Orphan" if how == "orphans" else "Background"})
+    user.delete("pods", "m-worker-0", 0)
+    eventually(lambda: not _may(user, "create", "pods", "m-worker-0", "exec"), 10)
+    user.create(tfjob("m", Worker=1))
+    eventually(lambda: user.state("TFJob", "m") == "Running")
+    always(lambda: not _may(user, "create", "pods", "m-worker-0", "exec"), 1)
+    if how == "a finalizer of others":
+        user.patch_job(MPI, "m", {"metadata": {"finalizers": None}})
+
+
+@pytest.mark.fault("J8")
+def test_a_pod_of_another_namespace_is_no_worker_whatever_owner_it_names(server: ControlPlane, user: UserClient):
+    user.create(tfjob("m", Worker=1))
+    eventually(lambda: user.state("TFJob", "m") == "Running")
+    user.create(job(MPI, "m", Launcher=1, Worker=1))
+    eventually(lambda: user.conditions(MPI, "m").get("Blocked"))
+    before, foreigner = names(user.pods()), UserClient.somewhere(server.kubeconfig, named="foreign")
+    for kind in ("TFJob", MPI):
+        found = user.job(kind, "m")
+        owner = {"apiVersion": "kubeflow.org/v1", "kind": kind, "name": "m", "uid": found["metadata"]["uid"]}
+        labels = {"training.kubeflow.org/job-name": "m", "training.kubeflow.org/replica-type": "worker"}
+        metadata = {
+            "labels": {**labels, "training.kubeflow.org/replica-index": "0"},
+            "finalizers": ["example.com/keep"],
+        }
+        metadata |= {"name": "m-worker-0", "ownerReferences": [{**owner, "controller": True}]}
+        metadata["annotations"] = {"trainshed.dev/restart-attempt": "9000"}
+        pod = {"metadata": metadata, "spec": {"containers": [{"name": "tensorflow", "image": "x"}]}}
+        foreigner.make("pods", pod)
+        always(lambda: user.state("TFJob", "m") == "Running" and names(user.pods()) == before, 2)
+        assert not _may(user, "create", "pods", "m-worker-0", "exec")
+        release = f"/api/v1/namespaces/{foreigner.namespace}/pods/m-worker-0"
+        foreigner.call("PATCH", release, {"metadata": {"finalizers": None}}, MERGE)
+        eventually(lambda: foreigner.pods() == [])
+
+
+@pytest.mark.fault("J8")
 def test_an_account_that_other_pods_use_gets_no_right_and_the_job_says_so(user: UserClient):
     wanted = job(MPI, "m", Launcher=1, Worker=1)
     wanted["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["serviceAccountName"] = "default"

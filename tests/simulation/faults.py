@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trainshed.controller import finalizers
+from trainshed.controller import orphans
 
 from .api_errors import ApiError
 from .cluster import Cluster, OperatorProcess
@@ -79,7 +79,7 @@ class Faults:
 
         Another replica may wait for the Lease first, and searches for orphaned finalizers only periodically.
         """
-        self.settle_seconds = max(self.settle_seconds, finalizers.INTERVAL + 1)
+        self.settle_seconds = max(self.settle_seconds, orphans.INTERVAL + 1)
         self._cluster.later(seconds, lambda: operator.running or operator.start())
 
     # ------------------------------------------------------------------------------------------------------------- pods

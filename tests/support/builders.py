@@ -10,8 +10,10 @@ from trainshed.api import status_codec
 from trainshed.api.actions import ApiRefusal, CreatePod, CreateService, DeletePod, DeleteService, Plan, Snapshot
 from trainshed.api.framework import Framework, JobDefaults, own_container
 from trainshed.api.job import CleanPodPolicy, Job, Port, ReplicaGroup, RestartPolicy, RunPolicy, Scope
-from trainshed.api.objects import Container, Phase, Pod, Service
+from trainshed.api.objects import RESTART_ATTEMPT_ANNOTATION, Container, Phase, Pod, Service
+from trainshed.api.parse import ParsedSpec
 from trainshed.api.status import ConditionType, Status
+from trainshed.controller.store import CachedJob
 from trainshed.crd import COLUMNS
 from trainshed.frameworks import FRAMEWORKS as ALL
 from trainshed.frameworks.pytorch import Elastic, PyTorchJobOptions
@@ -66,6 +68,19 @@ def run_policy(**fields) -> RunPolicy:
 def elastic(low=1, high=3, **fields) -> PyTorchJobOptions:
     """Return the options of an elastic PyTorchJob."""
     return PyTorchJobOptions(nproc_per_node="auto", elastic=Elastic(low, high, **fields))
+
+
+def cached(job: Job, status: Status | None = None) -> CachedJob:
+    """Return a job as the cache has it."""
+    return CachedJob(job, status or Status(), ParsedSpec(job.policy, job.groups))
+
+
+def creation_of(body: dict) -> CreatePod:
+    """Return the creation of a pod with this body."""
+    owners = body["metadata"]["ownerReferences"]
+    owner = next((reference["uid"] for reference in owners if reference.get("controller")), "")
+    attempt = int(body["metadata"].get("annotations", {}).get(RESTART_ATTEMPT_ANNOTATION, "0"))
+    return CreatePod(body["metadata"]["name"], owner, lambda: body, attempt)
 
 
 def a_pod(replica, phase="Running", *, job="mnist", attempt=0, code=None, ended=0.0, uid="", **fields) -> Pod:

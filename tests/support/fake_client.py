@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from simulation.store import merge_patch
 from support.builders import T0
 from support.replace import replace
+from trainshed.api.actions import CreatePod
 from trainshed.api.framework import Framework
 from trainshed.api.objects import Container, Dependent, Phase, Pod, Resource, Service
 from trainshed.client import Conflict, Forbidden, LabelRemoved, NameConflict, NotFound
@@ -134,7 +135,8 @@ class World:
         for pod in [pod for pod in self.pods.values() if pod.owner == uid]:
             self._begin_to_go(pod, 30)
 
-    async def create_pod(self, _namespace: str, body: dict) -> Pod:
+    async def create_pod(self, _namespace: str, wanted: CreatePod) -> Pod:
+        body = wanted.body
         meta = body["metadata"]
         self.writes.append(f"create pod {meta['name']}")
         there = self.pods.get(meta["name"])
@@ -147,6 +149,7 @@ class World:
             container = Container(body["spec"]["containers"][0]["name"])
             attempt = int(meta["annotations"]["trainshed.dev/restart-attempt"])
             fields = {"attempt": attempt, "phase": Phase.PENDING, "containers": (container,), "created": self.now}
+            fields["owner_kind"] = meta["ownerReferences"][0]["kind"]
             fields["has_finalizer"] = "trainshed.dev/job-tracking" in meta.get("finalizers", ())
             pod = Pod(**_identity(meta, str(self._tick())), **fields)
             self.pods[pod.name] = pod

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from prometheus_client import Metric
 
-from support.builders import T0, a_job, a_pod, seen
+from support.builders import T0, a_job, a_pod, cached, seen
 from support.replace import replace
 from trainshed.api.status import Condition, ConditionType, Status
 from trainshed.client import ApiError
 from trainshed.controller.job_collector import JobCollector
 from trainshed.controller.metrics import Metrics
-from trainshed.controller.store import CachedJob
 
 
 def all_metrics() -> Metrics:
     """Return the metrics after a job has failed, with the series of jobs."""
     metrics, job = Metrics(), replace(a_job(worker=1), created=T0)
-    metrics.register(JobCollector(lambda: [CachedJob(job, Status())], lambda: T0))
+    metrics.register(JobCollector(lambda: [cached(job)], lambda: T0))
     created, failed = (
         Status(conditions=(Condition(kind, True, "r", "m", T0, T0),))
         for kind in (ConditionType.CREATED, ConditionType.FAILED)

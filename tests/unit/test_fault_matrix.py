@@ -13,7 +13,7 @@ TESTS = Path(__file__).resolve().parents[1]
 ROW = re.compile(r"^\| ([A-Z]\d+) \| (.+) \| (.+) \|(.*)\|(.*)\|$", re.MULTILINE)
 MARK = re.compile(r"^ *@pytest\.mark\.fault\(([^)]*)\)$", re.MULTILINE)
 #: The families of faults, from crashes (A) to the admission of other controllers (K), and their numbers of rows.
-FAMILIES = {"A": 18, "B": 19, "C": 14, "D": 10, "E": 5, "F": 4, "G": 6, "H": 15, "I": 13, "J": 19, "K": 5}
+FAMILIES = {"A": 18, "B": 19, "C": 14, "D": 10, "E": 5, "F": 4, "G": 6, "H": 15, "I": 13, "J": 19, "K": 6}
 NUMBERS = [f"{letter}{count}" for letter, size in FAMILIES.items() for count in range(1, size + 1)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
 
@@ -61,10 +62,21 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class CreatePod(msgspec.Struct, frozen=True):
-    """Create this pod; if the job already owns a pod of that name, the action succeeds."""
+    """Create this pod; if the job already owns a pod of that name, the action succeeds.
+
+    `owner` is the uid of the job, `attempt` that of the replica. `build` returns the body, which is built when it is
+    sent: while the requests of a plan wait, many bodies of a large template would fill the memory.
+    """
 
     name: str
-    body: Document
+    owner: str
+    build: Callable[[], Document]
+    attempt: int = 0
+
+    @property
+    def body(self) -> Document:
+        """The body, built now."""
+        return self.build()
 
 
 class CreateService(msgspec.Struct, frozen=True):

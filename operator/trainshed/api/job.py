@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from itertools import repeat
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,6 +15,46 @@ import msgspec
 Document = Mapping[str, Any]
 #: The options that one kind of job has besides those of all kinds; each kind defines its own class.
 Options = TypeVar("Options")
+
+
+#: The prefix of Kueue's labels and annotations: the queue's name is a label of the job. Of a job without that label
+#: (manageJobsWithoutQueueName) the pod templates get some when it is admitted.
+KUEUE_PREFIX = "kueue.x-k8s.io/"
+
+
+class PackedDocument(Mapping[str, Any]):
+    """A large document that is kept as JSON, and parsed when it is read: parsed it may take twenty times as much.
+
+    The JSON is a list of documents that are read together, of which this is one; those that were read last stay parsed.
+    """
+
+    __slots__ = ("_content", "_number")
+
+    def __init__(self, content: bytes, number: int) -> None:
+        self._content = content
+        self._number = number
+
+    def __getitem__(self, key: str) -> Any:  # noqa: ANN401 - any JSON value
+        return _unpacked(self._content)[self._number][key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_unpacked(self._content)[self._number])
+
+    def __len__(self) -> int:
+        return len(_unpacked(self._content)[self._number])
+
+
+def pack(documents: Iterable[Document]) -> tuple[PackedDocument, ...]:
+    """Return documents that are read together, packed; raises as msgspec does for what it cannot encode."""
+    found = list(documents)
+    content = msgspec.json.encode(found)
+    return tuple(PackedDocument(content, number) for number in range(len(found)))
+
+
+@lru_cache(maxsize=1)
+def _unpacked(content: bytes) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = msgspec.json.decode(content)
+    return found
 
 
 class RestartPolicy(StrEnum):

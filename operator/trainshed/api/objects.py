@@ -69,8 +69,8 @@ class Pod(msgspec.Struct, frozen=True):
     network is ready), None if the kubelet does not report it. `deletion_timestamp` includes the grace period `grace`
     (in seconds). `finalizers` are those of others; `has_finalizer` is true if the pod has Trainshed's. `template_hash`
     is "" for a pod of training-operator v1. `service` is the name of the job's one Service that the pod's name resolves
-    by, "" for a pod with a Service of its own. A `quiet` pod runs, and its containers have done nothing else so far:
-    this is computed from the others.
+    by, "" for a pod with a Service of its own. `owner_kind` is the kind of the job that controls it. A
+    `quiet` pod runs, and its containers have done nothing else so far: this is computed from the others.
     """
 
     name: str
@@ -102,6 +102,7 @@ class Pod(msgspec.Struct, frozen=True):
     sandbox_ready: bool | None = None
     template_hash: str = ""
     service: str = ""
+    owner_kind: str = ""
     quiet: bool = False
 
     def __post_init__(self) -> None:

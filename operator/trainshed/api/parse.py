@@ -18,6 +18,7 @@ from . import ports
 from .coerce import as_mapping, as_sequence, parse_integer, parse_time
 from .framework import Framework, JobDefaults, own_container
 from .job import (
+    KUEUE_PREFIX,
     CleanPodPolicy,
     Document,
     Job,
@@ -27,6 +28,7 @@ from .job import (
     Scheduling,
     Scope,
     ServiceForm,
+    pack,
 )
 from .spec import JobSpec, ReplicaSpec, SchedulingPolicy, ValidationInput
 from .status import STARTUP_DEADLINE
@@ -37,48 +39,106 @@ if TYPE_CHECKING:
 
 #: kubectl's copy of the whole job, which pods do not get.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-#: The prefix of Kueue's labels and annotations: the queue's name is a label of the job. Of a job without that label
-#: (manageJobsWithoutQueueName) the pod templates get some when it is admitted.
-KUEUE_PREFIX = "kueue.x-k8s.io/"
 #: Writes the text that is hashed: one encoder for all templates, because making one takes a quarter of the time.
 SORTED = json.JSONEncoder(sort_keys=True)
+#: Characters of JSON of the templates of a job that are kept parsed.
+MAX_PARSED = 64 * 1024
 #: The most characters of a wrong value in a message.
 LONGEST_SHOWN = 100
 #: Returns the name that a field of a document has in Python.
 _attribute = cache(to_snake)
 
 
+class ParsedSpec(msgspec.Struct, frozen=True):
+    """What its spec and its name say of a job, which stays the same while its generation does.
+
+    `unreadable` has the problems of a spec that cannot be read, `violations` those of one that can. `obstacles` keep
+    the job from having one Service, and `invalid` has the problems that its kind finds, by the form of its Services.
+    """
+
+    policy: RunPolicy
+    groups: tuple[ReplicaGroup, ...] = ()
+    options: object = None
+    queued: bool = False
+    unreadable: tuple[str, ...] = ()
+    violations: tuple[str, ...] = ()
+    obstacles: tuple[str, ...] = ()
+    invalid: tuple[tuple[ServiceForm, tuple[str, ...]], ...] = ()
+
+
 def job(document: Document, framework: Framework, job_defaults: JobDefaults) -> Job:
     """Parse a job; if the spec cannot be read, `problems` has the reasons and the job has no replicas."""
-    metadata = as_mapping(document.get("metadata"))
-    spec, problems = _spec(document, framework)
-    name = str(metadata.get("name", ""))
-    annotations, annotation_problems = job_annotations(as_mapping(metadata.get("annotations")))
-    found = Job(
+    return assembled(document.get("metadata"), parsed_spec(document, framework, job_defaults), framework, job_defaults)
+
+
+def assembled(metadata: object, spec: ParsedSpec, framework: Framework, job_defaults: JobDefaults) -> Job:
+    """Return the job that has this metadata and this spec."""
+    metadata = as_mapping(metadata)
+    texts = as_mapping(metadata.get("annotations"))
+    annotations, problems = job_annotations(texts)
+    form, unfit = _service_form(framework, spec, annotations.services, job_defaults.services)
+    problems = (*spec.unreadable, *problems, *spec.violations, *unfit)
+    return Job(
         kind=framework.kind,
         namespace=str(metadata.get("namespace", "")),
-        name=name,
+        name=str(metadata.get("name", "")),
         uid=str(metadata.get("uid", "")),
         version=str(metadata.get("resourceVersion", "")),
         generation=parse_integer(metadata.get("generation")),
         deleting=metadata.get("deletionTimestamp") is not None,
-        groups=(),
-        policy=_managed(document, framework),
+        groups=spec.groups,
+        policy=spec.policy,
+        options=spec.options,
         scope=annotations.scope,
         fail_on_disruption=annotations.fail_on_disruption,
         force_delete_after=annotations.force_delete_after,
         startup_deadline=annotations.startup_deadline,
         pod_end_grace=annotations.pod_end_grace,
         track_results=annotations.track_results and job_defaults.track_results,
-        queued=_names_kueue(metadata),
-        problems=(*problems, *annotation_problems),
-        annotations=_user_annotations(as_mapping(metadata.get("annotations"))),
+        services=form,
+        queued=spec.queued or _names_kueue(metadata),
+        problems=problems or dict(spec.invalid).get(form, ()),
+        annotations=_user_annotations(texts),
         api_version=framework.api_version,
         created=parse_time(metadata.get("creationTimestamp")),
     )
+
+
+def parsed_spec(document: Document, framework: Framework, job_defaults: JobDefaults) -> ParsedSpec:
+    """Parse the spec of a job."""
+    spec, unreadable = _spec(document, framework)
     if spec is None:
-        return found
-    return _complete(found, framework, job_defaults, spec, annotations.services)
+        return ParsedSpec(_managed(document, framework), unreadable=unreadable)
+    metadata = as_mapping(document.get("metadata"))
+    name, namespace = str(metadata.get("name", "")), str(metadata.get("namespace", ""))
+    roles: dict[str, ReplicaSpec] = getattr(spec, _attribute(framework.field))
+    written = {_canonical(framework, role): group for role, group in roles.items()}
+    texts = {role: _sorted_json(group.template or {}) for role, group in written.items()}
+    known = [role for role in framework.roles if role in written]
+    groups = tuple(_replicas(framework, spec, (role, texts[role]), written[role]) for role in known)
+    found = ParsedSpec(
+        groups=groups,
+        queued=any(_names_kueue(group.template.get("metadata")) for group in groups),
+        policy=_policy(spec, framework, job_defaults),
+        options=framework.options(spec, groups),
+        violations=violations(framework, ValidationInput(name, roles, spec)),
+        obstacles=_obstacles(framework, groups),
+    )
+    if not found.violations:
+        provisional = assembled({"name": name, "namespace": namespace}, found, framework, job_defaults)
+        jobs = (replace(provisional, services=form) for form in ServiceForm)
+        invalid = ((one.services, framework.hooks.validate(one, job_defaults)) for one in jobs)
+        found = replace(found, invalid=tuple(pair for pair in invalid if pair[1]))
+    return replace(found, groups=_packed(groups)) if sum(map(len, texts.values())) > MAX_PARSED else found
+
+
+def _packed(groups: tuple[ReplicaGroup, ...]) -> tuple[ReplicaGroup, ...]:
+    """Return the groups with their templates packed."""
+    try:
+        templates = pack(group.template for group in groups)
+    except (OverflowError, RecursionError, ValueError):  # such as half a character
+        return groups
+    return tuple(replace(group, template=template) for group, template in zip(groups, templates, strict=True))
 
 
 def _spec(document: Document, framework: Framework) -> tuple[JobSpec | None, tuple[str, ...]]:
@@ -125,26 +185,6 @@ def shown(value: object) -> str:
     return "" if isinstance(value, (dict, list)) else f"{json.dumps(value, ensure_ascii=False)[:LONGEST_SHOWN]}: "
 
 
-def _complete(
-    found: Job, framework: Framework, job_defaults: JobDefaults, spec: JobSpec, services: ServiceForm | None
-) -> Job:
-    roles: dict[str, ReplicaSpec] = getattr(spec, _attribute(framework.field))
-    written = {_canonical(framework, role): group for role, group in roles.items()}
-    groups = tuple(_replicas(framework, spec, role, written[role]) for role in framework.roles if role in written)
-    form, unfit = _service_form(framework, groups, services, job_defaults.services)
-    problems = (*found.problems, *violations(framework, ValidationInput(found.name, roles, spec)), *unfit)
-    whole = replace(
-        found,
-        groups=groups,
-        queued=found.queued or any(_names_kueue(group.template.get("metadata")) for group in groups),
-        policy=_policy(spec, framework, job_defaults),
-        options=framework.options(spec, groups),
-        services=form,
-        problems=problems,
-    )
-    return whole if problems else replace(whole, problems=framework.hooks.validate(whole, job_defaults))
-
-
 def _names_kueue(metadata: object) -> bool:
     """Return whether a label or an annotation is Kueue's."""
     found = as_mapping(metadata)
@@ -158,7 +198,9 @@ def _canonical(framework: Framework, role: str) -> str:
     return next((known for known in framework.roles if known.lower() == role.lower()), role)
 
 
-def _replicas(framework: Framework, spec: JobSpec, role: str, group: ReplicaSpec) -> ReplicaGroup:
+def _replicas(framework: Framework, spec: JobSpec, named: tuple[str, str], group: ReplicaSpec) -> ReplicaGroup:
+    """Return the replicas of a role; `named` are its name and its template as text."""
+    role, text = named
     template, container = group.template or {}, framework.container
     listed = as_sequence(as_mapping(template.get("spec")).get("containers"))
     containers = [item for item in listed if isinstance(item, dict)]
@@ -170,21 +212,20 @@ def _replicas(framework: Framework, spec: JobSpec, role: str, group: ReplicaSpec
         template=template,
         ports=declared,
         port=ports.own_number(declared, container),
-        template_hash=_hash(template),
+        template_hash=hashlib.sha256(text.encode()).hexdigest()[:10] if text else "",
         container=str(own_container(container, containers, spec.named_container).get("name", "")),
     )
 
 
-def _hash(template: Document) -> str:
-    """Return 10 hexadecimal digits that are the same for equal templates, whatever the order of their keys.
+def _sorted_json(template: Document) -> str:
+    """Return the text of which ReplicaGroup has a hash: the same for equal templates, whatever the order of their keys.
 
     A template that is nested so deep that it cannot be written has none.
     """
     try:
-        text = SORTED.encode(template)
+        return SORTED.encode(template)
     except RecursionError:
         return ""
-    return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
 def _restart_policy(framework: Framework, role: str, group: ReplicaSpec) -> RestartPolicy:
@@ -316,25 +357,29 @@ HOST_FIELDS = ("hostname", "subdomain", "setHostnameAsFQDN")
 
 
 def _service_form(
-    framework: Framework, groups: tuple[ReplicaGroup, ...], asked: ServiceForm | None, default: ServiceForm
+    framework: Framework, spec: ParsedSpec, asked: ServiceForm | None, default: ServiceForm
 ) -> tuple[ServiceForm, tuple[str, ...]]:
     """Return the form of a job's Services, and the problems of a job whose template does not allow what it asks for.
 
     `asked` is the job's own choice. The `default` of the operator does not apply where a template does not allow it,
     nor to a kind without Services for its replicas.
     """
-    if (asked or default) is ServiceForm.REPLICA or not framework.objects.services:
+    if (asked or default) is ServiceForm.REPLICA or spec.unreadable or not framework.objects.services:
         return ServiceForm.REPLICA, ()
-    obstacles = tuple(
-        f"spec.{framework.field}[{group.role}].template.spec.{what}" for group in groups for what in _obstacles(group)
-    )
-    if not obstacles:
+    if not spec.obstacles:
         return ServiceForm.JOB, ()
-    problems = (f"metadata.annotations[{SERVICES}]: Forbidden: must not be Job: {what}" for what in obstacles)
+    problems = (f"metadata.annotations[{SERVICES}]: Forbidden: must not be Job: {what}" for what in spec.obstacles)
     return ServiceForm.REPLICA, tuple(problems) if asked else ()
 
 
-def _obstacles(group: ReplicaGroup) -> Iterator[str]:
+def _obstacles(framework: Framework, groups: tuple[ReplicaGroup, ...]) -> tuple[str, ...]:
+    """Return what in the templates does not allow one Service for the job."""
+    return tuple(
+        f"spec.{framework.field}[{group.role}].template.spec.{what}" for group in groups for what in _own_hosts(group)
+    )
+
+
+def _own_hosts(group: ReplicaGroup) -> Iterator[str]:
     spec = as_mapping(group.template.get("spec"))
     for field in HOST_FIELDS:
         if spec.get(field):

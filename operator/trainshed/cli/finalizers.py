@@ -16,7 +16,7 @@ from trainshed.client.http import HttpTransport
 from trainshed.client.kubeconfig import find_credentials
 from trainshed.client.lists import PODS
 from trainshed.client.transport import Path, RestClient
-from trainshed.controller.finalizers import owner_is_gone
+from trainshed.controller.orphans import owner_is_gone
 
 
 @click.command()
@@ -36,7 +36,7 @@ def remove_finalizers(*, include_active_jobs: bool, kubeconfig: str, context: st
     these pods has the finalizer any more.
     """
     try:
-        names = asyncio.run(
+        names, errors = asyncio.run(
             _remove(find_credentials(kubeconfig, context), namespace, include_active=include_active_jobs)
         )
     except (NoCredentials, ApiError, OSError) as error:
@@ -44,18 +44,25 @@ def remove_finalizers(*, include_active_jobs: bool, kubeconfig: str, context: st
     for name in names:
         click.echo(f"pod {name}: finalizer removed")
     click.echo(f"Removed the finalizer from {len(names)} {'pod' if len(names) == 1 else 'pods'}.")
+    if errors:
+        raise click.ClickException("\n".join(("cannot remove the finalizer from all pods:", *errors)))
 
 
-async def _remove(credentials: Credentials, namespace: str, *, include_active: bool) -> list[str]:
+async def _remove(credentials: Credentials, namespace: str, *, include_active: bool) -> tuple[list[str], list[str]]:
+    """Remove the finalizers; return the names of these pods, and why others have theirs still."""
     rest = RestClient(HttpTransport(credentials))
     try:
         client = ApiClient(rest, TokenBucket(0, 0))
         pods = await Lister(rest).all(Path(CORE, "pods", namespace), PODS, JOB_NAME_LABEL)
-        released = []
-        for pod in pods:
-            if pod.has_finalizer and (include_active or await owner_is_gone(client, pod)):
-                await release_finalizer(client, pod)
-                released.append(f"{pod.namespace}/{pod.name}")
-        return released
+        released: list[str] = []
+        errors: list[str] = []
+        for pod in (found for found in pods if found.has_finalizer):
+            try:
+                if include_active or await owner_is_gone(client, pod):
+                    await release_finalizer(client, pod)
+                    released.append(f"{pod.namespace}/{pod.name}")
+            except ApiError as error:
+                errors.append(f"pod {pod.namespace}/{pod.name}: {error}")
+        return released, errors
     finally:
         await rest.close()

@@ -11,10 +11,10 @@ from typing import Any
 import click
 
 from trainshed.api.job import ServiceForm
+from trainshed.api.quantities import parse_quantity
 from trainshed.config import Config, bind_address
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 from trainshed.frameworks.pytorch import TEMPLATE_VARIABLES, BadTemplate, init_containers_from_template
-from trainshed.plan.quantities import parse_quantity
 
 FLAG = re.compile(r"--?([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 #: The name of a resource of Kubernetes.

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from trainshed.api.actions import CreatePod
 from trainshed.api.foreign_text import one_line
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
@@ -98,10 +99,14 @@ class Invalid(ApiError):
 class Altered(Invalid):
     """The object was created with another name, controller or attempt: an admission webhook has changed it.
 
-    It is not what the operator needs, and so would be the next one.
+    It is not what the operator needs, and so would be the next one. `pod` is a pod with another attempt.
     """
 
     reason = "AlteredOnCreation"
+
+    def __init__(self, message: str, reason: str = "", pod: Pod | None = None) -> None:
+        super().__init__(message, reason)
+        self.pod = pod
 
 
 class Reverted(Altered):
@@ -204,7 +209,7 @@ class Client(Protocol):
         """Delete the job with this uid, with background propagation; raises `Conflict` if the version differs."""
         ...
 
-    async def create_pod(self, namespace: str, body: Document) -> Pod:
+    async def create_pod(self, namespace: str, pod: CreatePod) -> Pod:
         """Create a pod, or return the pod of that name and the same controller; raises `NameConflict` for another's."""
         ...
 

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from trainshed.api.actions import CreatePod
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
 from trainshed.api.objects import JOB_NAME_LABEL, RESTART_ATTEMPT_ANNOTATION, Dependent, Pod, Resource, Service
@@ -16,7 +17,7 @@ from trainshed.client import Altered, Conflict, LabelRemoved, NotFound, Unavaila
 
 from .decode import label_removed, missing_label, owned_by_other
 from .flow_control import RETRY_DELAY, Limiter, Limiters, TokenBucket, retry
-from .lists import DOCUMENTS, METADATA, PODS, SERVICES, Decoder, decode_items, dependent_decoder, list_pages
+from .lists import DOCUMENTS, JOBS, METADATA, PODS, SERVICES, Decoder, decode_items, dependent_decoder, list_pages
 from .transport import FIELD_MANAGER, AlreadyExists, Path, RestClient
 
 Child = TypeVar("Child", Pod, Service, Dependent)
@@ -50,20 +51,21 @@ class ApiClient:
         if not name:
             return None
         path = Path(framework.prefix, framework.plural, namespace, name)
-        return await self.limiters.reads.run(namespace, lambda: self._read(path))
+        return await self.limiters.reads.run(namespace, lambda: self._read(path, JOBS))
 
     async def store_status(self, framework: Framework, namespace: str, name: str, patch: Document) -> Document:
         """Merge `patch` into the status; raises `Conflict`, and `NotFound` if the job does not exist."""
         path = Path(framework.prefix, framework.plural, namespace, name, "status")
         try:
-            stored = DOCUMENTS.answer(await self._write(self.limiters.statuses, "PATCH", path, patch))
+            stored = JOBS.answer(await self._write(self.limiters.statuses, "PATCH", path, patch))
         except Unavailable:
             await asyncio.sleep(RETRY_DELAY)
             found = await self.read_job(framework, namespace, name)
             if found is None or not patch_is_applied(patch, found):
                 raise
             stored = found
-        dropped = {key for key, value in patch["status"].items() if value is not None} - stored.get("status", {}).keys()
+        kept = (stored.get("status") or {}).keys()
+        dropped = {key for key, value in patch["status"].items() if value is not None} - kept
         if dropped and framework.plural not in self._warned:
             self._warned.add(framework.plural)
             log.warning(WRONG_CRD, framework.plural, ", ".join(sorted(dropped)), framework.plural)
@@ -108,20 +110,20 @@ class ApiClient:
         """Delete the job with this uid, with background propagation; raises `Conflict` if the version differs."""
         await self._delete(Path(framework.prefix, framework.plural, namespace, name), uid, None, version)
 
-    async def create_pod(self, namespace: str, body: Document) -> Pod:
+    async def create_pod(self, namespace: str, pod: CreatePod) -> Pod:
         """Create a pod; raises `NameConflict` if another controller has a pod of that name."""
-        content, is_new = await self._create(Path(CORE, "pods", namespace), body)
-        found = require_unaltered(PODS.answer(content), body)
+        content, is_new = await self._create(Path(CORE, "pods", namespace), pod.build)
+        found = require_unaltered(PODS.answer(content), "Pod", pod.name, pod.owner)
         if not found.job:  # a webhook has removed it: no watch will say anything about this pod
             raise LabelRemoved(label_removed("pod", found.name), found)
-        if is_new and str(found.attempt) != body["metadata"]["annotations"][RESTART_ATTEMPT_ANNOTATION]:
-            raise _altered(body, f"its annotation {RESTART_ATTEMPT_ANNOTATION}")  # it would be deleted as an old one
+        if is_new and found.attempt != pod.attempt:  # it is deleted as an old one
+            raise _altered("Pod", pod.name, f"its annotation {RESTART_ATTEMPT_ANNOTATION}", found)
         return found
 
     async def create_service(self, namespace: str, body: Document) -> Service:
         """Create a Service; raises `NameConflict` if another controller has one of that name."""
-        content, _ = await self._create(Path(CORE, "services", namespace), body)
-        return require_unaltered(SERVICES.answer(content), body)
+        content, _ = await self._create(Path(CORE, "services", namespace), lambda: body)
+        return require_unaltered(SERVICES.answer(content), *_identity(body))
 
     async def create_secret(self, namespace: str, body: Document) -> None:
         """Create a Secret; an existing one is success, and is not read: the operator may not read Secrets."""
@@ -131,8 +133,8 @@ class ApiClient:
 
     async def create_dependent(self, resource: Resource, namespace: str, body: Document) -> Dependent:
         """Create a dependent, or return the job's own; raises `NameConflict` if another controller has one."""
-        content, _ = await self._create(Path(resource.prefix, resource.plural, namespace), body)
-        return require_unaltered(dependent_decoder(resource).answer(content), body)
+        content, _ = await self._create(Path(resource.prefix, resource.plural, namespace), lambda: body)
+        return require_unaltered(dependent_decoder(resource).answer(content), *_identity(body))
 
     async def update_dependent(self, resource: Resource, namespace: str, name: str, patch: Document) -> Dependent:
         """Merge `patch` into a dependent; raises `Conflict`, and `NotFound` if it does not exist."""
@@ -191,28 +193,28 @@ class ApiClient:
         group = await self._read(Path("/apis", resource.api_version))
         return any(item["name"] == resource.plural for item in (group or {}).get("resources", ()))
 
-    async def _read(self, path: Path) -> Document | None:
+    async def _read(self, path: Path, kind: Decoder[Document] = DOCUMENTS) -> Document | None:
         try:
-            return DOCUMENTS.answer(await self._rest.call("GET", path))
+            return kind.answer(await self._rest.call("GET", path))
         except NotFound:
             return None
 
-    async def _create(self, path: Path, body: Document) -> tuple[bytes, bool]:
+    async def _create(self, path: Path, build: Callable[[], Document]) -> tuple[bytes, bool]:
         """Create an object; return it, and whether it did not exist before."""
         try:
-            return await retry(lambda: self._write(self.limiters.creates, "POST", path, body)), True
+            return await retry(lambda: self._write_built(self.limiters.creates, "POST", path, build)), True
         except AlreadyExists:
-            return await self._ours(path, body), False
+            return await self._ours(path, build), False
 
-    async def _ours(self, path: Path, body: Document) -> bytes:
+    async def _ours(self, path: Path, build: Callable[[], Document]) -> bytes:
         """Return the existing object of that name, if it is the one that was to be created."""
-        name = body["metadata"]["name"]
+        name = build()["metadata"]["name"]
         try:
             content = await self._rest.call("GET", Path(path.prefix, path.plural, path.namespace, name))
         except NotFound:
             raise Unavailable(f"{path.plural} {name} existed, but was deleted before it was read") from None
         kind, meta = path.plural[:-1], METADATA.answer(content)
-        taken, hidden = owned_by_other(kind, meta, body), missing_label(kind, meta)
+        taken, hidden = owned_by_other(kind, meta, build()), missing_label(kind, meta)
         found = PODS.answer(content) if (taken or hidden) and kind == "pod" else None
         if taken:
             taken.pod = found
@@ -238,21 +240,29 @@ class ApiClient:
 
     def _write(self, limiter: Limiter, verb: str, path: Path, body: object) -> Awaitable[bytes]:
         """Send one write as soon as its limiter admits it, if writing is still permitted then."""
-        return limiter.run(path.namespace, lambda: self._rest.write(verb, path, body, self._may_write))
+        return self._write_built(limiter, verb, path, lambda: body)
+
+    def _write_built(self, limiter: Limiter, verb: str, path: Path, build: Callable[[], object]) -> Awaitable[bytes]:
+        """Do the same as `_write`; the body is built when the limiter admits it, and is not kept after it is sent."""
+        return limiter.run(path.namespace, lambda: self._rest.write(verb, path, build(), self._may_write))
 
 
-def require_unaltered(found: Child, body: Document) -> Child:
-    """Return the object that was created; raises `Altered` if it has another name or controller than `body`."""
-    wanted, owners = body["metadata"]["name"], body["metadata"]["ownerReferences"]
-    owner = next(reference["uid"] for reference in owners if reference.get("controller"))
-    if found.name == wanted and found.owner == owner:
+def require_unaltered(found: Child, kind: str, name: str, owner: str) -> Child:
+    """Return the object that was created; raises `Altered` if it has another name or controller."""
+    if found.name == name and found.owner == owner:
         return found
-    raise _altered(body, "its controller" if found.name == wanted else "its name")
+    raise _altered(kind, name, "its controller" if found.name == name else "its name")
 
 
-def _altered(body: Document, what: str) -> Altered:
-    name = body["metadata"]["name"]
-    return Altered(f"{body['kind']} {name} was created, but an admission webhook has changed {what}")
+def _altered(kind: str, name: str, what: str, pod: Pod | None = None) -> Altered:
+    return Altered(f"{kind} {name} was created, but an admission webhook has changed {what}", pod=pod)
+
+
+def _identity(body: Document) -> tuple[str, str, str]:
+    """Return the kind and the name of an object that is to be created, and the uid of its controller."""
+    owners = body["metadata"]["ownerReferences"]
+    owner = next(reference["uid"] for reference in owners if reference.get("controller"))
+    return body["kind"], body["metadata"]["name"], owner
 
 
 def _remaining(found: Child, uid: str) -> Child | None:

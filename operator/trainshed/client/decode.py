@@ -233,6 +233,7 @@ def pod(found: PodObject) -> Pod:
         sandbox_ready=sandbox.status == "True" if sandbox else None,
         template_hash=_name(annotations.get(TEMPLATE_HASH_ANNOTATION)),
         service=_name(annotations.get(JOB_SERVICE_ANNOTATION)),
+        owner_kind=_name(meta.controller_reference.kind),
     )
 
 

@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -15,7 +16,7 @@ from msgspec import UNSET, inspect
 
 from trainshed.api.coerce import encodable
 from trainshed.api.digest import digest_of
-from trainshed.api.job import Document
+from trainshed.api.job import KUEUE_PREFIX, Document
 from trainshed.api.objects import Dependent, Pod, Resource, Service
 from trainshed.client import TooLarge, Unavailable
 
@@ -159,6 +160,34 @@ JSON_OBJECT = msgspec.json.Decoder(dict[str, Any])
 DOCUMENTS: Decoder[Document] = Decoder(JSON_OBJECT, lambda found, _: found)
 METADATA: Decoder[ObjectMeta] = Decoder(msgspec.json.Decoder(PartialObjectMetadata), lambda found, _: found.metadata)
 
+
+class JobParts(msgspec.Struct):
+    """The parts of a job, undecoded."""
+
+    metadata: msgspec.Raw = msgspec.Raw(b"{}")
+    spec: msgspec.Raw = msgspec.Raw(b"null")
+    status: msgspec.Raw = msgspec.Raw(b"null")
+
+
+#: The metadata of jobs that are read. Not among them are managedFields, which may be as large as the rest of the job.
+JOB_METADATA = frozenset((*IDENTITY, "generation", "creationTimestamp", "deletionTimestamp", "annotations"))
+
+
+#: A label of a job that is read, and its value: they have no escape sequences. The others may be a hundred thousand.
+LABEL = re.compile(rb'"(' + re.escape(KUEUE_PREFIX.encode()) + rb'[^"\\]*)"\s*:\s*"([^"\\]*)"')
+
+
+def job_document(found: JobParts) -> Document:
+    """Return a job whose spec is a function that decodes it: most changes of a job are not about its spec."""
+    parts = _entries(found.metadata)
+    metadata = {name: _value(part) for name, part in parts.items() if name in JOB_METADATA}
+    labels = LABEL.findall(bytes(parts.get("labels", b"")))
+    metadata["labels"] = {key.decode(errors="replace"): value.decode(errors="replace") for key, value in labels}
+    return {"metadata": metadata, "spec": partial(_value, found.spec), "status": _value(found.status)}
+
+
+PARTS = msgspec.json.Decoder(JobParts)
+JOBS: Decoder[Document] = Decoder(PARTS, lambda found, _: job_document(found))
 
 #: The sections of dependents that are compared with what a job needs, besides labels and annotations.
 SECTIONS = ("data", "immutable", "spec", "status", "rules", "subjects", "roleRef")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -173,26 +173,31 @@ class RestClient:
         """Close all connections."""
         await self._transport.close()
 
-    async def call(self, verb: str, path: Path, body: object = None, query: Mapping[str, str] | None = None) -> bytes:
+    def call(
+        self, verb: str, path: Path, body: object = None, query: Mapping[str, str] | None = None
+    ) -> Awaitable[bytes]:
         """Send one request, without retries, and return the body of the response.
 
         Raises the errors of `trainshed.client`, and `AlreadyExists`.
         """
         data = None if body is None else orjson.dumps(body)
-        return await self._exchange(path, Request(verb, str(path), query or {}, _content_type(verb), data), body)
+        return self._exchange(path, Request(verb, str(path), query or {}, _content_type(verb), data))
 
     async def read_page(self, path: Path, query: Mapping[str, str], most: int) -> bytes:
         """Return a page of a list; raises the errors of `call`, and `TooLarge` if it has more than `most` bytes."""
         async with self._pages:
-            return await self._exchange(path, Request("GET", str(path), query, JSON, most=most), None)
+            return await self._exchange(path, Request("GET", str(path), query, JSON, most=most))
 
-    async def write(self, verb: str, path: Path, body: object, permit: Permit) -> bytes:
-        """Send one write, if `permit` allows it at the moment of sending; otherwise raises `NotLeader`."""
+    def write(self, verb: str, path: Path, body: object, permit: Permit) -> Awaitable[bytes]:
+        """Send one write, if `permit` allows it at the moment of sending; otherwise raises `NotLeader`.
+
+        While the response is awaited only the JSON of the body is kept, which may take much less memory.
+        """
         query = {} if verb == "DELETE" else FIELD_MANAGER
         request = Request(verb, str(path), query, _content_type(verb), orjson.dumps(body), permit)
-        return await self._exchange(path, request, body)
+        return self._exchange(path, request)
 
-    async def _exchange(self, path: Path, request: Request, body: object) -> bytes:
+    async def _exchange(self, path: Path, request: Request) -> bytes:
         status = 0
         self.under_way += 1
         try:
@@ -209,7 +214,7 @@ class RestClient:
             self.under_way -= 1
             self._listener(request.verb, path.plural, status)
         if status >= HTTPStatus.BAD_REQUEST:
-            raise _error(answer, body)
+            raise _error(answer, request.body)
         return answer.content
 
     async def watch(self, path: Path, query: Mapping[str, str]) -> AsyncGenerator[bytes | LongLine, None]:
@@ -265,11 +270,11 @@ def is_unauthenticated(answer: Answer) -> bool:
     return answer.status == HTTPStatus.UNAUTHORIZED and not _denied_by(_status(answer.content)[1])
 
 
-def _error(answer: Answer, body: object = None) -> ApiError:
+def _error(answer: Answer, body: bytes | None = None) -> ApiError:
     """Return the error of a response, with the server's message; values quoted from the request body are redacted."""
     status = answer.status
     reason, said = _status(answer.content)
-    message = redact(said, body)[:MAX_ERROR_LENGTH]
+    message = redact(said, orjson.loads(body) if body else None)[:MAX_ERROR_LENGTH]
     denied_by = _denied_by(said)
     if denied_by and status != HTTPStatus.TOO_MANY_REQUESTS:
         return AdmissionDenied(message, denied_by)

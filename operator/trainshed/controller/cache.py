@@ -15,10 +15,10 @@ from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document, JobKey
 from trainshed.api.objects import Dependent, Pod, Resource, Service, is_older
 from trainshed.api.status import Status
+from trainshed.client import Unavailable
 
-from .children import Children, Owner, owner_of
 from .observed_pods import LostPods
-from .store import CachedJob, Store, origin_of, packed
+from .store import CachedJob, Children, Owner, Store, origin_of, owner_of, with_spec
 
 
 class Staleness:
@@ -107,19 +107,21 @@ class Cache:
             for resource in (*framework.owned_resources(frameworks), *gang.resources(job_defaults.gang_scheduler))
         }
 
-    def decoded(self, framework: Framework, document: Document, _content: object) -> CachedJob:
-        """Parse what a decoder has found: each job of a list is packed before the next one is decoded."""
-        return self.record(document, framework)
-
     def record(self, document: Document, framework: Framework) -> CachedJob:
-        """Parse a job; its spec, which takes longest, only if it may differ from the cached one."""
+        """Parse a job; its spec, which takes longest, only if it may differ from the cached one.
+
+        Raises `msgspec.DecodeError` if the spec is decoded only now.
+        """
         metadata = document.get("metadata") or {}
         origin, status = origin_of(metadata), status_codec.parse_status(document)
         known = self.jobs[framework.kind].items.get(metadata.get("uid", ""))
-        if known and known.origin == origin and known.job.generation:
-            job = replace(known.job, version=str(metadata.get("resourceVersion", "")))
-            return replace(known, job=job, status=status)
-        return packed(parse.job(document, framework, self._job_defaults), status, origin)
+        if known is None or not known.has_spec_of(metadata):
+            spec = parse.parsed_spec(with_spec(document), framework, self._job_defaults)
+        elif known.origin == origin:
+            return known.at(str(metadata.get("resourceVersion", "")), status)
+        else:
+            spec = known.spec
+        return CachedJob(parse.assembled(metadata, spec, framework, self._job_defaults), status, spec, origin)
 
     def snapshot(self, key: JobKey, now: datetime) -> Snapshot | None:
         """Return the job with its objects, or None if there is no such job."""
@@ -128,7 +130,7 @@ class Cache:
             return None
         owner = record.as_owner
         return Snapshot(
-            job=record.whole,
+            job=record.job,
             framework=self._frameworks[key.kind],
             job_defaults=self._job_defaults,
             status=record.status,
@@ -149,8 +151,11 @@ class Cache:
         return record.status
 
     def read(self, key: JobKey, document: Document) -> CachedJob:
-        """Store the job from an uncached read."""
-        record = self.record(document, self._frameworks[key.kind])
+        """Store the job from an uncached read; raises `Unavailable` if it cannot be decoded."""
+        try:
+            record = self.record(document, self._frameworks[key.kind])
+        except msgspec.DecodeError as error:
+            raise Unavailable(f"cannot decode the response: {error}") from error
         self.jobs[key.kind].answered(record)
         return record
 
@@ -189,6 +194,11 @@ class Cache:
         if key in self._current:
             self._scheduler_messages[key] = message
 
+    def spoiled(self, pod: Pod) -> None:
+        """Count a pod as lost that others have given an earlier attempt: it is deleted as an old one."""
+        if owner_of(pod) in self._keys:
+            self._lost_pods.setdefault(owner_of(pod), LostPods()).add(pod.name)
+
     def forget_lost_pods(self) -> None:
         """Forget which pods were lost while another replica led: it is not known when."""
         self._lost_pods.clear()
@@ -220,7 +230,7 @@ class Cache:
         `before` is the uid that was cached when the job was read: a job that the watch has delivered since stays.
         """
         self._behind.pop(key, None)
-        if document is None or self.record(document, self._frameworks[key.kind]).uid != before:
+        if document is None or document["metadata"]["uid"] != before:
             self.forget(key, before)
         if document is not None:
             self.read(key, document)
@@ -283,9 +293,8 @@ class Cache:
             self._lost_pods.setdefault(owner_of(pod), LostPods()).add(pod.name)
 
     def _changed(self, before: Pod, after: Pod) -> None:
-        """Count a pod as lost that another client has given an earlier attempt: it is deleted as an old one."""
-        if after.attempt < before.attempt and owner_of(after) in self._keys:
-            self._lost_pods.setdefault(owner_of(after), LostPods()).add(after.name)
+        if after.attempt < before.attempt:
+            self.spoiled(after)
 
     def _missed(self, pod: Pod) -> None:
         if owner_of(pod) in self._keys:

@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from trainshed.api.actions import Event
@@ -75,6 +76,17 @@ class _EventBudget:
         return True
 
 
+class Subject(msgspec.Struct, frozen=True):
+    """The job that an Event is about; the job itself may be large, and Events may wait for minutes."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    version: str
+
+
 class EventRecorder:
     """Queues Events without blocking and writes Events in the background; calls `lost` for each dropped Event.
 
@@ -86,7 +98,7 @@ class EventRecorder:
         self._lost = lost
         self._now = now
         self._writing: dict[str, asyncio.Task[None]] = {}
-        self._gathered: dict[str, dict[tuple[str, Event], tuple[Job, list[str]]]] = {}
+        self._gathered: dict[str, dict[tuple[str, Event], tuple[Subject, list[str]]]] = {}
         self._queued = 0
         self._noted: OrderedDict[int, None] = OrderedDict()
         self._written: OrderedDict[tuple[str, str], _Written] = OrderedDict()
@@ -106,9 +118,9 @@ class EventRecorder:
             self._lost()
             return
         shown = replace(event, reason=one_line(event.reason), message=one_line(event.message))
-        _, known = queued.get((job.uid, shown), (job, []))
+        _, known = queued.get((job.uid, shown), (None, []))
         self._queued += (job.uid, shown) not in queued
-        queued[job.uid, shown] = job, known
+        queued[job.uid, shown] = _subject(job), known
         known.extend(names or ("",))
         self._some.set()
 
@@ -150,7 +162,7 @@ class EventRecorder:
             if isinstance(result, Exception):
                 raise result
 
-    async def _write(self, job: Job, event: Event, names: list[str]) -> None:
+    async def _write(self, job: Subject, event: Event, names: list[str]) -> None:
         message = _message(event, names)
         key = (job.uid, f"{event.reason}\n{message}")
         times = names.count("") or 1
@@ -163,7 +175,7 @@ class EventRecorder:
             self._lost()
             log.debug("%s %s/%s: cannot write an Event: %s", job.kind, job.namespace, job.name, error)
 
-    async def _update(self, job: Job, key: tuple[str, str], times: int) -> bool:
+    async def _update(self, job: Subject, key: tuple[str, str], times: int) -> bool:
         known = self._written.get(key)
         if known is None or _clock() - known.at > SAME:
             return False
@@ -178,7 +190,7 @@ class EventRecorder:
             return False
         return True
 
-    async def _create(self, job: Job, key: tuple[str, str], body: dict[str, Any]) -> None:
+    async def _create(self, job: Subject, key: tuple[str, str], body: dict[str, Any]) -> None:
         if not self._budget(job.uid, again=False).take(_clock()):
             self._lost()
             return
@@ -212,6 +224,10 @@ def _drop(remembered: OrderedDict[Any, T], expired: Callable[[T], bool]) -> None
         remembered.popitem(last=False)
 
 
+def _subject(job: Job) -> Subject:
+    return Subject(job.api_version, job.kind, job.namespace, job.name, job.uid, job.version)
+
+
 def _message(event: Event, names: list[str]) -> str:
     listed = sorted(filter(None, names), key=_place)
     if not listed:
@@ -235,7 +251,7 @@ def _cut(text: str) -> str:
     )
 
 
-def _event(job: Job, event: Event, counted: tuple[str, int], at: datetime) -> dict[str, Any]:
+def _event(job: Subject, event: Event, counted: tuple[str, int], at: datetime) -> dict[str, Any]:
     message, times = counted
     content = f"{event.reason}\n{message}\n{at.isoformat()}"
     digest = hashlib.sha256(f"{job.uid}\n{event.key or content}".encode()).hexdigest()[:16]

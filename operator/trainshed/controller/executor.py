@@ -31,9 +31,10 @@ from trainshed.api.actions import (
 )
 from trainshed.api.digest import digest_of
 from trainshed.api.job import Document
-from trainshed.api.objects import Resource
+from trainshed.api.objects import ROLES, Resource
 from trainshed.client import (
     UNDONE,
+    Altered,
     ApiError,
     Client,
     Conflict,
@@ -58,7 +59,8 @@ class Group(IntEnum):
 
     Services and pods are created after the dependents, which pods mount, if these succeed; each group has its own slow
     start: that a Service can be created does not mean that pods can be. Deletions need nothing of that and run at the
-    same time: pods must give back their resources although a ConfigMap cannot be created. The job is deleted last.
+    same time: pods must give back their resources although a ConfigMap cannot be created. So do updates of Roles, which
+    take rights back. The job is deleted last.
     """
 
     DEPENDENTS = 0
@@ -147,7 +149,8 @@ class Executor:
 
         tasks: dict[Group, list[Task]] = {}
         for action in wanted:
-            tasks.setdefault(TRAITS[type(action)].group, []).append(partial(self._run, snapshot, action, record))
+            group = Group.DELETIONS if is_role_update(action) else TRAITS[type(action)].group
+            tasks.setdefault(group, []).append(partial(self._run, snapshot, action, record))
         try:
             create = partial(_create, tasks, was_refused=snapshot.refusal is not None)
             made, deleted = await run_concurrently([create, partial(_delete, tasks)])
@@ -168,6 +171,8 @@ class Executor:
                 self._require_lasting(action, write, now)
             await self._do(snapshot, action)
         except ApiError as error:
+            if isinstance(error, Altered) and error.pod:
+                self._cache.spoiled(error.pod)
             await release_unselected(self._client, error)
             self._metrics.count_action(snapshot, action, success=False)
             record.failures.extend(_failure_events(snapshot, action, error))
@@ -189,8 +194,8 @@ class Executor:
     async def _do(self, snapshot: Snapshot, action: Action) -> None:
         namespace, pods, services = snapshot.job.namespace, self._cache.pods.store, self._cache.services.store
         match action:
-            case CreatePod(body=body):
-                pods.answered(await self._client.create_pod(namespace, body))
+            case CreatePod():
+                pods.answered(await self._client.create_pod(namespace, action))
             case CreateService(body=body):
                 services.answered(await self._client.create_service(namespace, body))
             case CreateSshSecret(body=body):
@@ -246,6 +251,11 @@ class Executor:
         self._cache.dependents[resource].store.answered(found)
         if not dependents.is_applied(patch, found):
             raise Reverted(f"{resource.kind} {name} was updated, but an admission webhook has reverted fields of it")
+
+
+def is_role_update(action: Action) -> bool:
+    """Return whether the action may take a right back, which must not wait for anything else."""
+    return isinstance(action, UpdateDependent) and action.resource is ROLES
 
 
 async def _create(tasks: Mapping[Group, list[Task]], *, was_refused: bool) -> list[ApiError]:

@@ -21,7 +21,9 @@ import msgspec
 from trainshed import runtime
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document, JobKey
+from trainshed.client import lists
 from trainshed.client.credentials import Credentials, TokenSource
+from trainshed.client.transport import MAX_RESPONSE_BYTES
 
 #: Seconds before kopf is restarted after an error; the operator's own informers deliver the same events meanwhile.
 RESTART_DELAY = 5.0
@@ -30,7 +32,7 @@ BOOKMARK_INTERVAL = 1.0
 #: Seconds that kopf waits for the operator's informer, which usually has an event first.
 INFORMER_DELAY = 0.2
 #: The media types that kopf's watches and lists accept: only the metadata of jobs, because kopf decodes every job a
-#: second time; and how many jobs a page of a list has, with up to 256 KiB of annotations and as much of managedFields.
+#: second time; and how many jobs a page of a list has, if these have few bytes.
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 LISTS, PAGE_SIZE = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", 50
 #: The type of the event of a deletion, and a resourceVersion than which each other one is newer.
@@ -135,9 +137,13 @@ class NewEvents:
 
     async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
         """Yield whole lines."""
-        rest = b""
+        kept: list[bytes] = []  # of a line: joined once, because it may have many megabytes
         async for data in self._content.iter_chunked(size):
-            *lines, rest = (rest + data).split(b"\n")
+            *lines, rest = data.split(b"\n")
+            if lines:
+                lines[0] = b"".join((*kept, lines[0]))
+                kept = []
+            kept.append(rest)
             events = [self._event(line) for line in lines]
             if not all(event is None or self._has(event) for event in events):
                 await asyncio.sleep(INFORMER_DELAY)
@@ -148,7 +154,7 @@ class NewEvents:
                 elif (now := asyncio.get_running_loop().time()) >= self._next_bookmark:
                     self._next_bookmark = now + BOOKMARK_INTERVAL
                     yield msgspec.json.encode(WatchEvent("BOOKMARK", event.object)) + b"\n"
-        yield rest
+        yield b"".join(kept)
 
     def _event(self, line: bytes) -> WatchEvent | None:
         with contextlib.suppress(msgspec.DecodeError, RecursionError):
@@ -231,23 +237,58 @@ def _identities(content: bytes) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(found, items=found.items or []))
 
 
+class ListPages:
+    """Reads pages of lists that have few bytes, as `lists.list_pages` does, and gives kopf the identity of the jobs."""
+
+    def __init__(self) -> None:
+        self._size = PAGE_SIZE
+
+    async def read(self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        """Send the request for a page, and again for fewer jobs while it is too long."""
+        while True:
+            size = self._size
+            request.url = request.url.update_query(limit=str(size))
+            response = await handler(request)
+            if response.status != HTTPStatus.OK:
+                return response
+            content = await _content(response, lists.PAGE_BYTES if size > 1 else MAX_RESPONSE_BYTES)
+            if content is not None:
+                is_small = len(content) * lists.SMALL < lists.PAGE_BYTES
+                self._size = min(PAGE_SIZE, size * lists.GROW) if is_small else size
+                response._body = _identities(content)  # noqa: SLF001 - what `json` decodes
+                return response
+            if size == 1:
+                raise aiohttp.ClientPayloadError(f"a page with one job has more than {MAX_RESPONSE_BYTES:,} bytes")
+            self._size = max(1, size // lists.SHRINK)
+
+
+async def _content(response: aiohttp.ClientResponse, most: int) -> bytes | None:
+    """Return the body of a response, or None if it has more bytes; then the rest is not read."""
+    pieces: list[bytes] = []
+    async for piece in response.content.iter_any():
+        pieces.append(piece)
+        most -= len(piece)
+        if most < 0:
+            response.close()
+            return None
+    return b"".join(pieces)
+
+
 def _session(credentials: Credentials, is_known: IsKnown = _knows_none) -> kopf.AiohttpSession:
     """Return a session with the operator's credentials that reads only metadata and follows no redirect."""
-    token_source = TokenSource(credentials)
+    token_source, pages = TokenSource(credentials), ListPages()
 
     async def as_metadata(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-        watches, lists = request.url.query.get("watch") == "true", "limit" in request.url.query
-        if watches or lists:
+        watches, is_list = request.url.query.get("watch") == "true", "limit" in request.url.query
+        if watches or is_list:
             request.headers["Accept"] = METADATA if watches else LISTS
         headers = token_source.headers()
         for name, _ in headers:
             request.headers.popall(name, None)
         request.headers.extend(headers)
-        response = await handler(request)
+        response = await (pages.read(request, handler) if is_list else handler(request))
         if watches and response.status == HTTPStatus.OK:
             response.content = NewEvents(response.content, is_known)  # type: ignore[assignment] # all that kopf uses
-        elif lists and response.status == HTTPStatus.OK:
-            response._body = _identities(await response.read())  # noqa: SLF001 - what `json` decodes
         if response.status == HTTPStatus.UNAUTHORIZED:
             token_source.renew()
         if HTTPStatus.MULTIPLE_CHOICES <= response.status < HTTPStatus.BAD_REQUEST:

@@ -30,12 +30,12 @@ from trainshed.frameworks import served
 from trainshed.runtime import Clock
 
 from .events import EventRecorder
-from .finalizers import OrphanedFinalizers
 from .health import HealthServer, LoopLagMonitor
 from .job_collector import JobCollector
 from .leader_election import LeaderElector, LeaseConfig
 from .metrics import Metrics, MetricScope
 from .namespaces import Dependencies, NamespaceCache, NamespaceCaches, discover_gang_resources
+from .orphans import Orphans
 from .workqueue import Worker, WorkQueue
 
 #: Seconds at shutdown: for running reconciles to finish, then for requests in flight to be answered, and for the last
@@ -126,9 +126,7 @@ class Operator:
             self._recorder.run,
         ]
         runs += [self._expire_counters, *(informer.run for informer in self._informers)]
-        runs += [
-            self._orphans(namespaced).run for namespaced in self._caches.all.values() if self._settings.track_results
-        ]
+        runs += [self._orphans(namespaced).run for namespaced in self._caches.all.values()]
         self._tasks = [*(self._create_task(run, run.__qualname__) for run in runs), *self._tasks]
         self._election = (
             [self._create_task(self._elector.run, "LeaderElector.run")] if self._settings.leader_elect else []
@@ -217,8 +215,11 @@ class Operator:
     def _may_act(self) -> bool:
         return not self._settings.leader_elect or self._elector.is_leader()
 
-    def _orphans(self, namespaced: NamespaceCache) -> OrphanedFinalizers:
-        return OrphanedFinalizers(self._client, namespaced.cache, lambda: namespaced.ready.is_set() and self._may_act())
+    def _orphans(self, namespaced: NamespaceCache) -> Orphans:
+        def may_act() -> bool:
+            return namespaced.ready.is_set() and self._may_act()
+
+        return Orphans(self._client, namespaced.cache, may_act, track_results=self._settings.track_results)
 
     def _metrics_text(self) -> bytes:
         gauges = self._metrics.gauges

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -18,7 +17,7 @@ from trainshed.api.objects import JOB_NAME_LABEL, POD_GROUP, Resource, is_older
 from trainshed.client import Client, NotFound, TooManyRequests, Unavailable
 from trainshed.client.client import CORE
 from trainshed.client.informer import Informer
-from trainshed.client.lists import JSON_OBJECT, PODS, SERVICES, Decoder, dependent_decoder
+from trainshed.client.lists import PARTS, PODS, SERVICES, Decoder, dependent_decoder, job_document
 from trainshed.client.transport import Path, RestClient
 
 from .cache import Cache
@@ -87,7 +86,9 @@ def make_informers(
 
 def _job_informer(rest: RestClient, cache: Cache, framework: Framework, namespace: str) -> Informer[CachedJob]:
     path = Path(framework.prefix, framework.plural, namespace)
-    return Informer(rest, path, Decoder(JSON_OBJECT, partial(cache.decoded, framework)), cache.jobs[framework.kind])
+    # Each job of a list is parsed before the next one is decoded.
+    decoder = Decoder(PARTS, lambda found, _: cache.record(job_document(found), framework))
+    return Informer(rest, path, decoder, cache.jobs[framework.kind])
 
 
 class Dependencies(msgspec.Struct, frozen=True):

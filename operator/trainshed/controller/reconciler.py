@@ -37,7 +37,7 @@ from trainshed.runtime import job_fields
 
 from .cache import Cache
 from .events import EventRecorder
-from .executor import Executor
+from .executor import Executor, is_role_update
 from .observer import Observer
 from .status_writes import StatusDebounce, StatusRejections, StatusWrites, reverted_fields
 from .workqueue import Result
@@ -189,7 +189,7 @@ class Reconciler:
         if later or status_codec.same_status(snapshot.status, plan.status):
             await self._confirm_job(snapshot, plan)
         else:
-            await self._store_status(key, snapshot, plan.status)
+            await self._store_planned_status(key, snapshot, plan)
             self._debounce.stored(key, snapshot.status, snapshot.now, creating=creating)
         for event in plan.events:
             if event.key or not later:  # others are recorded once, with the status that they belong to
@@ -202,6 +202,16 @@ class Reconciler:
         done = "" if is_known and not outcome.changed else outcome.message
         message = ", ".join(filter(None, (*changes, done)))
         return Result(min(times, default=None), message, error, known=is_known)
+
+    async def _store_planned_status(self, key: JobKey, snapshot: Snapshot, plan: Plan) -> None:
+        """Store the status of a plan. If it is refused nothing else is done, but Roles must not name other's pods."""
+        try:
+            await self._store_status(key, snapshot, plan.status)
+        except (Conflict, NotFound):
+            raise
+        except ApiError:
+            await self._executor.run(snapshot, filter(is_role_update, plan.actions))
+            raise
 
     async def _store_status(self, key: JobKey, snapshot: Snapshot, status: Status) -> None:
         """Store the status in place of the one that was read; raise Conflict if the job changed meanwhile.
@@ -270,14 +280,14 @@ class Reconciler:
         job = snapshot.job
         try:
             document = await self._client.read_job(snapshot.framework, job.namespace, job.name)
+            if document and is_older(document["metadata"]["resourceVersion"], job.version):
+                return Unavailable("the response for the job is older than the cache")
+            if document is None or document["metadata"]["uid"] != job.uid:
+                self._cache.forget(key, job.uid)
+            if document is not None:
+                self._cache.read(key, document)
         except ApiError as error:
             return error
-        if document and is_older(document["metadata"]["resourceVersion"], job.version):
-            return Unavailable("the response for the job is older than the cache")
-        if document is None or self._cache.record(document, snapshot.framework).uid != job.uid:
-            self._cache.forget(key, job.uid)
-        if document is not None:
-            self._cache.read(key, document)
         return None
 
 

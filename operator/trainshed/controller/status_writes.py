@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 
@@ -123,6 +122,8 @@ def _delays(stored: Status, wanted: Status, *, creating: bool) -> tuple[timedelt
     return DEBOUNCE if any(count.active or count.done for count in counts) else longest, longest
 
 
+#: The fields of a status that v1 has, and so each CRD.
+V1_FIELDS = frozenset(("conditions", "replicaStatuses", "startTime", "completionTime"))
 #: The number of characters of a message that are compared.
 MAX_COMPARED_LENGTH = 512
 
@@ -179,18 +180,14 @@ class StatusWrites:
 def reverted_fields(patch: Document, wanted: Status, document: Document, stored: Status) -> tuple[str, ...]:
     """Return the fields of the status of `document`, the answer to `patch`, whose values a webhook has changed.
 
-    Fields that are missing there may be unknown to the CRD, and are returned only if nothing was stored of the patch
-    and the job has another version all the same: then the next status would be stored without end.
+    Fields that are missing there may be unknown to the CRD, which is then reported, unless each CRD has them.
     """
-    answer: Mapping[str, Any] = as_mapping(document.get("status"))
-    if status_codec.has_values(answer, patch["status"]):
+    if status_codec.has_values(as_mapping(document.get("status")), patch["status"]):
         return ()
     asked, got = status_codec.status_document(wanted), status_codec.status_document(stored)
-    different = sorted(key for key in asked.keys() | got.keys() if not _agree(got.get(key), asked.get(key)))
-    if different or document["metadata"]["resourceVersion"] == patch["metadata"]["resourceVersion"]:
-        return tuple(different)
-    values = [key for key, value in patch["status"].items() if value is not None]
-    return () if any(key in answer for key in values) else tuple(sorted(values))
+    fields = asked.keys() | got.keys()
+    changed = {field for field in fields if not _agree(got.get(field), asked.get(field))}
+    return tuple(sorted(changed | (V1_FIELDS & asked.keys() - got.keys())))
 
 
 def _agree(found: object, wanted: object) -> bool:

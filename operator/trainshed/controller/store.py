@@ -1,16 +1,18 @@
-"""The store of one kind of object: fed by a watch and by the responses to the operator's own writes, in any order."""
+"""The stores of objects, fed by watches and by the responses to the operator's own writes, in any order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from operator import attrgetter
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from trainshed.api.digest import digest_of
-from trainshed.api.job import Job
+from trainshed.api.job import Document, Job
 from trainshed.api.objects import is_older
+from trainshed.api.parse import ParsedSpec
 from trainshed.api.status import Status
 
 
@@ -152,22 +154,109 @@ class Store(Generic[T]):
             self._on_change(known, item)
 
 
-#: Bytes of JSON of the templates of a job that are kept parsed, which takes up to twenty times as much; and labels and
-#: annotations.
-PARSED_TEMPLATES, PARSED_TEXTS = 64 * 1024, 64
-TEMPLATES = msgspec.json.Decoder(list[dict[str, Any]])
+#: The namespace of an object, and the uid of the controller that it names. A reference names no namespace: it is the
+#: object's own, and the uid of a job of another namespace, which is no secret, is nothing there.
+Owner: TypeAlias = tuple[str, str]
+
+
+class ChildObject(Item, Protocol):
+    """An object that is owned by a job."""
+
+    @property
+    def owner(self) -> str:
+        """The job's UID."""
+
+    @property
+    def namespace(self) -> str:
+        """The object's namespace."""
+
+    @property
+    def name(self) -> str:
+        """The object's name."""
+
+    @property
+    def job(self) -> str:
+        """The job name in the object's label; without the label no watch delivers the object."""
+
+    @property
+    def deleting(self) -> bool:
+        """Whether the object's deletion has been requested."""
+
+
+C = TypeVar("C", bound=ChildObject)
+
+
+def owner_of(child: ChildObject) -> Owner:
+    """Return which job owns this object, if there is such a job."""
+    return child.namespace, child.owner
+
+
+class Children(Generic[C]):
+    """The objects of a kind, indexed by the owning job, whether the job is cached or not.
+
+    `on_change` is called for each change of an object, and `on_lost` for each one that is gone, unless the operator was
+    the first to delete it.
+    """
+
+    def __init__(
+        self,
+        wake: Callable[[C], None],
+        on_list_delete: Callable[[C], None] = lambda _child: None,
+        on_lost: Callable[[C], None] = lambda _child: None,
+        on_change: Callable[[C, C], None] = lambda _before, _after: None,
+    ) -> None:
+        self.store: Store[C] = Store(self._heard, on_list_delete)
+        self._by_owner: dict[Owner, dict[str, C]] = {}
+        self._wake = wake
+        self._on_lost = on_lost
+        self._on_change = on_change
+        self._deleted: set[str] = set()
+
+    def of(self, owner: Owner) -> tuple[C, ...]:
+        """Return the children of a job, sorted by name."""
+        siblings = self._by_owner.get(owner)
+        return tuple(sorted(siblings.values(), key=attrgetter("name"))) if siblings else ()
+
+    def left(self, uid: str, child: C | None) -> None:
+        """Store the response to a DELETE; without the label no watch event would follow."""
+        known = self.store.items.get(uid)
+        if known is not None and not known.deleting:
+            self._deleted.add(uid)
+        if child is None:
+            self.store.gone(uid)
+        elif child.job:
+            self.store.answered(child)
+        else:
+            self.store.forgotten(uid)
+
+    def _heard(self, before: C | None, after: C | None) -> None:
+        if before is not None and (after is None or owner_of(after) != owner_of(before)):
+            siblings = self._by_owner[owner_of(before)]
+            del siblings[before.uid]
+            if not siblings:
+                del self._by_owner[owner_of(before)]
+            if before.uid not in self._deleted:
+                self._on_lost(before)
+            self._deleted.discard(before.uid)
+            self._wake(before)
+        elif before is not None and after is not None:
+            self._on_change(before, after)
+        if after is not None:
+            self._by_owner.setdefault(owner_of(after), {})[after.uid] = after
+            self._wake(after)
+
+
+#: Labels and annotations of a job that are kept to be compared; of more there is a digest.
+MAX_TEXTS = 64
 
 
 class CachedJob(msgspec.Struct, frozen=True):
-    """A cached job: spec and status at one version. `origin` is the part of the document its spec depends on.
-
-    Large `templates` are kept as JSON, and the replicas of `job` have none: `whole` has them.
-    """
+    """A cached job: spec and status at one version. `origin` is what the job depends on besides the spec."""
 
     job: Job
     status: Status
+    spec: ParsedSpec
     origin: object = None
-    templates: bytes = b""
 
     @property
     def uid(self) -> str:
@@ -180,33 +269,32 @@ class CachedJob(msgspec.Struct, frozen=True):
         return self.job.version
 
     @property
-    def as_owner(self) -> tuple[str, str]:
+    def as_owner(self) -> Owner:
         """The namespace and the UID: what its children have in common."""
         return self.job.namespace, self.job.uid
 
-    @property
-    def whole(self) -> Job:
-        """The job with its templates."""
-        if not self.templates:
-            return self.job
-        parts = zip(self.job.groups, TEMPLATES.decode(self.templates), strict=True)
-        return replace(self.job, groups=tuple(replace(group, template=template) for group, template in parts))
+    def at(self, version: str, status: Status) -> CachedJob:
+        """Return the same job at another version, with this status."""
+        return replace(self, job=replace(self.job, version=version), status=status)
+
+    def has_spec_of(self, metadata: Mapping[str, Any]) -> bool:
+        """Return whether the spec is that of the job with this metadata.
+
+        The API server gives each spec of a job a generation. After a restore from a backup another spec may get the
+        same one: then the version is usually older.
+        """
+        generation, version = metadata.get("generation"), str(metadata.get("resourceVersion", ""))
+        return bool(generation) and generation == self.job.generation and not is_older(version, self.version)
 
 
-def packed(job: Job, status: Status, origin: object) -> CachedJob:
-    """Return the cached form of a job that was just parsed."""
-    try:
-        templates = msgspec.json.encode([group.template for group in job.groups])
-    except (OverflowError, RecursionError, ValueError):  # such as half a character
-        return CachedJob(job, status, origin)
-    if len(templates) <= PARSED_TEMPLATES:
-        return CachedJob(job, status, origin)
-    groups = tuple(replace(group, template={}) for group in job.groups)
-    return CachedJob(replace(job, groups=groups), status, origin, templates)
+def with_spec(job: Document) -> Document:
+    """Return a job with its spec, which the client decodes only here; raises `msgspec.DecodeError`."""
+    spec = job.get("spec")
+    return {**job, "spec": spec()} if callable(spec) else job
 
 
 def origin_of(metadata: Mapping[str, Any]) -> object:
-    """Return what the spec of a job depends on; of many labels and annotations a digest."""
+    """Return what a job depends on besides its spec; of many labels and annotations a digest."""
     texts = [metadata.get(part) or {} for part in ("annotations", "labels")]
-    is_small = sum(map(len, texts)) <= PARSED_TEXTS
-    return metadata.get("generation"), metadata.get("deletionTimestamp"), texts if is_small else digest_of(texts)
+    is_small = sum(map(len, texts)) <= MAX_TEXTS
+    return metadata.get("deletionTimestamp"), texts if is_small else digest_of(texts)

@@ -1,4 +1,4 @@
-"""Writes that succeeded and have to be made again, because somebody undoes them: each waits longer than the last."""
+"""Writes that succeeded and have to be made again, as another client undoes them: each waits longer than the last."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from trainshed.api.actions import CreatePod
 from trainshed.api.coerce import LARGEST
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
@@ -138,9 +139,9 @@ class LocalCluster:
             else:
                 self._drop(found)
 
-    async def create_pod(self, namespace: str, body: Document) -> Pod:
+    async def create_pod(self, namespace: str, pod: CreatePod) -> Pod:
         """Create a pod, or return the job's own; raises `NameConflict` if it belongs to another."""
-        return pod_of(self._create_owned(namespace, {**self._admit(body), "status": {"phase": "Pending"}}))
+        return pod_of(self._create_owned(namespace, {**self._admit(pod.body), "status": {"phase": "Pending"}}))
 
     async def create_service(self, namespace: str, body: Document) -> Service:
         """Create a Service, with the results and errors of `create_pod`."""

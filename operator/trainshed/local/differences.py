@@ -14,6 +14,7 @@ from .cluster import CLAIM, job_name
 from .docker_cli import ENGINES
 from .environment import GPU
 from .hosts import LONGEST, host_name
+from .names import quoted
 from .volumes import SOURCES, absolute, belongs_to_another, cannot_create, stand_in, wrong_type
 
 #: Fields of pods and containers that have no effect, and why.
@@ -135,7 +136,7 @@ def refused(
     shared = [word for pod in pods if mpi.is_launcher(pod) for word in _words(pod)]
     for pod in pods:
         local = () if runtime in ENGINES else (*_commands(pod), *_programs(pod, path))
-        for problem in (*local, *_long_name(pod), *_volumes(pod), *_unreachable(pod, shared, runtime)):
+        for problem in (*local, *_at_root(pod), *_long_name(pod), *_volumes(pod), *_unreachable(pod, shared, runtime)):
             found[problem] = None
     return [*found, *references.problems(pods, objects)]
 
@@ -159,6 +160,18 @@ def _containers(pod: Document) -> Iterator[tuple[str, Document]]:
     for field in ("initContainers", "containers"):
         for index, container in enumerate(pod["spec"].get(field) or ()):
             yield f"pod {pod['metadata']['name']}: spec.{field}[{index}]", container
+
+
+def _at_root(pod: Document) -> Iterator[str]:
+    """Yield what would be mounted in place of all files of a container, which no runtime of a node does."""
+    for path, container in _containers(pod):
+        fields = [
+            (f"volumeMounts[{at}].mountPath", item) for at, item in enumerate(container.get("volumeMounts") or ())
+        ]
+        targets = [(f"{path}.{field}", mount["mountPath"]) for field, mount in fields]
+        for field, target in (*targets, (f"{path}.terminationMessagePath", container.get("terminationMessagePath"))):
+            if target and absolute(target) == "/":
+                yield f"{field}: Invalid value: {quoted(target)}: nothing can be mounted at the root of a container"
 
 
 def _long_name(pod: Document) -> Iterator[str]:
@@ -210,7 +223,7 @@ def _lost(container: Document, current: Path) -> Iterator[str]:
     volumes = [Path(absolute(path)) for path in paths]
     log = container.get("terminationMessagePath")
     for target in (*volumes, *([Path(absolute(log))] if log else ())):
-        above = next(folder for folder in target.parents if folder.exists())
+        above = next((folder for folder in target.parents if folder.exists()), target)
         in_volume = any(above.is_relative_to(volume) for volume in volumes)
         if above.is_relative_to(start) and not (target.exists() or in_volume):
             yield f"new files directly in {above} (it is in memory, because {target} does not exist on this machine)"

@@ -17,13 +17,13 @@ from pathlib import Path
 
 from trainshed.api.coerce import parse_time
 from trainshed.api.job import Document
-from trainshed.plan.quantities import parse_quantity
+from trainshed.api.quantities import parse_quantity
 
 from .docker_cli import DockerCli
 from .hosts import Hosts
 from .paths import remove
 from .run_folder import RUN, RunFolder, is_over
-from .runtime import KILLED, Container, ContainerSpec, Mount, SandboxSpec, StartFailed
+from .runtime import KILLED, Container, ContainerSpec, Ends, Mount, SandboxSpec, StartFailed
 
 #: The labels of containers and networks: the run, and the mark of the folder that has all runs of this user.
 RUN_LABEL, RUNS_LABEL = "trainshed.run", "trainshed.runs"
@@ -100,12 +100,12 @@ class DockerContainer:
     async def _read_end(self, code: int) -> None:
         """Read when the container ended, and whether memory was the reason, which the engine may learn later.
 
-        The time is the engine's: answers of the command line arrive in another order than containers end. A missing
-        time is the year 1, which `parse_time` does not accept.
+        The time is the engine's, as far as that is accurate: answers of the command line arrive in another order than
+        containers end. A missing time is the year 1, which `parse_time` does not accept.
         """
         for _ in range(OOM_CHECKS):
             state = json.loads(await self._runtime.cli.run("inspect", "--format", "{{json .State}}", self._name))
-            self.ended_at = parse_time(state["FinishedAt"])
+            self.ended_at = self._runtime.ends.at_once(parse_time(state["FinishedAt"]))
             if code != KILLED or not self._limited:
                 return
             if state["OOMKilled"]:
@@ -180,6 +180,7 @@ class DockerRuntime:
     def __init__(self, program: str, folder: RunFolder, images: Mapping[str, str], say: Callable[[str], None]) -> None:
         self.cli = DockerCli(program)
         self.network = f"trainshed-{folder.name}"
+        self.ends = Ends()
         self._folder = folder
         self._images = images
         self._say = say
@@ -245,7 +246,7 @@ class DockerRuntime:
         a program outside.
         """
         own = mount.source.is_relative_to(self._folder.state.path) and mount.source != self._folder.pods / "exec"
-        return own and ":" not in str(mount.source)
+        return own and ":" not in f"{mount.source}{mount.target}"
 
     def container_name(self, pod: SandboxSpec, name: str) -> str:
         """Return the name of a container: the run, the pod, a part of its uid, and a name in the pod."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import shutil
 import time
@@ -106,14 +107,19 @@ class DockerCli:
 
         `source` is its standard input, and `own` are variables that it has besides those of this process.
         """
-        process = await asyncio.create_subprocess_exec(
-            *(self.program, *words),
-            stdin=source or asyncio.subprocess.DEVNULL,
-            env=os.environ | (own or {}),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C ends it only through the run
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(self.program, *words),
+                stdin=source or asyncio.subprocess.DEVNULL,
+                env=os.environ | (own or {}),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C ends it only through the run
+            )
+        except OSError as error:
+            if error.errno != errno.E2BIG:
+                raise
+            raise StartFailed(f"cannot run {self.program} {words[0]}: {error.strerror}") from error
         try:
             output, errors = await process.communicate()
         except asyncio.CancelledError:

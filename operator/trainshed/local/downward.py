@@ -15,7 +15,7 @@ from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 
 from trainshed.api.job import Document
-from trainshed.plan.quantities import SMALL, parse_quantity
+from trainshed.api.quantities import SMALL, parse_quantity
 
 #: The resources of which a container without a limit may use all that its node has.
 OF_NODE = (CPU, MEMORY, STORAGE) = ("cpu", "memory", "ephemeral-storage")

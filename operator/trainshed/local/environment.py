@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from trainshed.api.job import Document
-from trainshed.plan.quantities import parse_quantity
+from trainshed.api.quantities import parse_quantity
 
 from . import downward
 from .cluster import CONFIG_MAP, SECRET, LocalCluster
@@ -24,6 +24,8 @@ REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 #: A key of a label or an annotation in a field path.
 SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 GPU = "nvidia.com/gpu"
+#: The most bytes of an argument or a variable with which Linux starts a program.
+LONGEST = 128 << 10
 #: The fields with the texts and with the coded data of an object.
 FIELDS = {CONFIG_MAP: ("data", "binaryData"), SECRET: ("stringData", "data")}
 #: Errors of the machine, and not of a pod: nothing can go on.
@@ -44,11 +46,20 @@ def incomplete(error: ConfigError | OSError) -> str:
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Replace `$(NAME)` by the variable; a reference to an unknown variable stays as it is."""
+    """Replace `$(NAME)` by the variable; a reference to an unknown variable stays as it is.
+
+    Raises `StartFailed` before the text is longer than what a program can get: some lines could fill the memory.
+    """
+    length = len(text)
 
     def replacement(found: re.Match[str]) -> str:
+        nonlocal length
         name = found[1]
-        return "$" if name is None else variables.get(name, found[0])
+        value = "$" if name is None else variables.get(name, found[0])
+        length += len(value) - len(found[0])
+        if length > LONGEST:
+            raise StartFailed(f"an argument or a variable has more than {LONGEST} bytes after $({name}) is replaced")
+        return value
 
     return REFERENCE.sub(replacement, text)
 

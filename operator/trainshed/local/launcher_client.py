@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from trainshed.plan.quantities import parse_quantity
+from trainshed.api.quantities import parse_quantity
 
 from .limits import Processors, processors, raise_files
 from .outbox import Outbox

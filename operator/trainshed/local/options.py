@@ -18,6 +18,10 @@ from .output import is_named, printable
 RUNTIMES = ("auto", "namespaces", "processes", *ENGINES)
 
 
+#: The most replicas of a run: each is some processes and descriptors, and 2,000 take minutes to start.
+MOST = 2_000
+
+
 class Refused(Exception):
     """The jobs cannot be run on this machine, or no longer; the message has a line for each reason."""
 
@@ -54,6 +58,8 @@ class Options:
         An API server would refuse one of them, or two jobs have pods of the same name.
         """
         pods = [(item.job.name, str(pod["metadata"]["name"])) for item in self.jobs for pod in item.pods]
+        if (count := sum(item.job.size for item in self.jobs)) > MOST:
+            raise Refused(f"there are {count} replicas; a run on one machine has at most {MOST}")
         named = [("--only", name) for name in self.only]
         named += [("--fail", failure.replica) for failure in self.failures]
         known = ", ".join(pod.removeprefix(f"{job}-") if len(self.jobs) == 1 else pod for job, pod in pods)

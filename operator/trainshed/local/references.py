@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 
 from trainshed.api.job import Document
-from trainshed.plan.quantities import BINARY, LARGE, SMALL, parse_quantity
+from trainshed.api.quantities import BINARY, LARGE, SMALL, parse_quantity
 
 from .cluster import CONFIG_MAP, SECRET
 from .downward import CPU, OF_NODE, RESOURCE

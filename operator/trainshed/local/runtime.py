@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
@@ -155,3 +156,28 @@ class Runtime(Protocol):
     async def close(self) -> None:
         """Kill everything that is left, and remove the network."""
         ...
+
+
+#: How accurate the times at which containers ended are: each container has a process that learns of its end and then
+#: reads the clock, and on a busy machine these run late and in any order. A kubelet reports them in whole seconds.
+ACCURACY, KEPT_ENDS = timedelta(seconds=0.5), 64
+
+
+class Ends:
+    """The times at which the containers of a run have ended; those too near to be in order are made equal.
+
+    The planner then decides by the exit codes which failure came first, as it does with the times of a kubelet.
+    """
+
+    def __init__(self) -> None:
+        self._times: deque[datetime] = deque(maxlen=KEPT_ENDS)
+
+    def at_once(self, time: datetime | None) -> datetime | None:
+        """Return the time of another end that may have been at the same time as this one, else the time itself."""
+        if time is None:
+            return None
+        near = (known for known in self._times if abs(known - time) <= ACCURACY)
+        found = min(near, key=lambda known: abs(known - time), default=None)
+        if found is None:
+            self._times.append(time)
+        return found or time

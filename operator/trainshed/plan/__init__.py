@@ -6,19 +6,21 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from trainshed.api import framework
 from trainshed.api.actions import Plan, Snapshot
 from trainshed.api.job import ServiceForm
-from trainshed.api.replicas import replicas_by_name
+from trainshed.api.objects import ROLES
 
-from . import conditions, pod_groups, restarts
-from .facts import Facts, all_pods
-from .missing_pods import missing_pods, pods_to_verify
-from .rules import RULES, Rule, await_root_cause, reconcile_replicas, restart, skip_unmanaged
+from . import conditions, dependents, pod_groups, restarts
+from .facts import Facts, all_pods, missing_pods, pods_to_verify
+from .rules import RULES, Rule, await_root_cause, clean_up, end, reconcile_replicas, restart, skip_unmanaged, suspend
 
 __all__ = ["plan"]
 
 #: The rules whose plan may change to a restart once the API server has answered about missing pods.
 _RESTARTS = (await_root_cause, restart, reconcile_replicas)
+#: The rules whose plan has the updates of all other objects of the job.
+_COMPLETE = (clean_up, end, suspend, await_root_cause, reconcile_replicas)
 #: A pod that is ahead of the status by more attempts than this is ignored: its annotation was edited. Two attempts are
 #: at least one second apart.
 MAX_ATTEMPTS_AHEAD = 1_000_000
@@ -33,6 +35,8 @@ def plan(snapshot: Snapshot) -> Plan:
     rule, found = next((rule, result) for rule in RULES if (result := rule(facts)))
     if rule is not skip_unmanaged:
         found = replace(found, status=conditions.with_state(found.status))
+    if rule not in _COMPLETE and any(one.resource is ROLES for one in snapshot.dependents):
+        found = replace(found, actions=(*dependents.update_roles(facts), *found.actions))
     pods, events = _pods_to_verify(facts, rule), _events_to_read(facts)
     return replace(found, pods_to_verify=pods, events_to_read=events) if pods or events else found
 
@@ -41,7 +45,7 @@ def _pods_to_verify(facts: Facts, rule: Rule) -> tuple[str, ...]:
     """Return the names of pods that may still exist, though the cache does not have them.
 
     Only plans that create pods need to know, and those that may turn into a restart. Before all replicas restart
-    together these are missing pods whether or not they are known to have existed; `facts.MAX_NAMED` of many.
+    together these are all missing pods, whether or not they are known to have existed.
     """
     if rule not in _RESTARTS:
         return ()
@@ -96,7 +100,7 @@ def _later_attempts(snapshot: Snapshot, known: Mapping[str, int]) -> dict[str, i
     found: dict[str, int] = {}
     earliest = min(known.values(), default=0)
     later = [pod for pod in snapshot.pods if pod.attempt > earliest]
-    replicas = replicas_by_name(snapshot.job, [pod.name for pod in later])
+    replicas = framework.replicas_by_name(snapshot.job) if later else {}
     for pod in later:
         if pod.name not in replicas:
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from trainshed.api import gang, objects, ports
@@ -29,7 +30,10 @@ PodMaker = Callable[[Replica, int], CreatePod]
 
 
 def pod_maker(framework: Framework, job: Job, job_defaults: JobDefaults) -> PodMaker:
-    """Return a function that builds the pods of this job; what they have in common is computed once."""
+    """Return a function that builds the pods of this job.
+
+    What they have in common is computed once, without what the templates have: it is read when a body is built.
+    """
     variables, dress = (
         framework.hooks.environment(job, job_defaults),
         framework.hooks.mutate_pod_spec(job, job_defaults),
@@ -39,27 +43,34 @@ def pod_maker(framework: Framework, job: Job, job_defaults: JobDefaults) -> PodM
     gang_fields = gang.pod_fields(job_defaults.gang_scheduler, job)
 
     def make(replica: Replica, attempt: int) -> CreatePod:
-        name, shared = child_name(job, replica), common[replica.role]
+        name = child_name(job, replica)
+        return CreatePod(name, job.uid, partial(build, name, replica, attempt), attempt)
+
+    def build(name: str, replica: Replica, attempt: int) -> Document:
+        shared, group = common[replica.role], groups[replica.role]
         added = framework.hooks.init_containers(job, replica, job_defaults)
-        spec = _spec(framework, groups[replica.role], variables(replica), (added, job_defaults.init_resources))
+        spec = _spec(framework, group, variables(replica), (added, job_defaults.init_resources))
         dress(replica, spec)
         spec.update(services.host_fields(job, job_defaults, name, spec))
         spec.update({field: value for field, value in gang_fields.items() if not spec.get(field)})
         metadata = {
             **shared,
             "name": name,
-            "labels": {**shared["labels"], **_own_labels(framework, job, replica)},
-            "annotations": {**shared["annotations"], objects.RESTART_ATTEMPT_ANNOTATION: str(attempt)},
+            "labels": {**_user_labels(group), **shared["labels"], **_own_labels(framework, job, replica)},
+            "annotations": {
+                **_template_metadata(group, "annotations"),
+                **shared["annotations"],
+                objects.RESTART_ATTEMPT_ANNOTATION: str(attempt),
+            },
         }
-        return CreatePod(name, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
     return make
 
 
 def _common_metadata(framework: Framework, job: Job, group: ReplicaGroup, job_defaults: JobDefaults) -> Document:
-    """Return the metadata that all pods of a role have."""
+    """Return the metadata that all pods of a role have besides those of the template."""
     scheduler, goal = job_defaults.gang_scheduler, framework.hooks.success_policy(job)
-    theirs = {key: value for key, value in _template_metadata(group, "labels").items() if key != objects.JOB_ROLE_LABEL}
     marks = {
         **gang.pod_annotations(scheduler, job.name, group.role),
         **services.pod_annotations(job),
@@ -67,8 +78,8 @@ def _common_metadata(framework: Framework, job: Job, group: ReplicaGroup, job_de
     }
     tracked = job.track_results and goal is not None and group.role == goal.role
     return {
-        "labels": {**theirs, **role_labels(framework, job, group.role), **gang.pod_labels(scheduler, job)},
-        "annotations": {**_template_metadata(group, "annotations"), **marks},
+        "labels": {**role_labels(framework, job, group.role), **gang.pod_labels(scheduler, job)},
+        "annotations": marks,
         "ownerReferences": [owner_reference(job)],
         **({"finalizers": [JOB_TRACKING_FINALIZER]} if tracked else {}),
     }
@@ -137,6 +148,12 @@ def _own_labels(framework: Framework, job: Job, replica: Replica) -> dict[str, s
     """Return the labels of a pod that its role does not determine."""
     leads = {objects.JOB_ROLE_LABEL: "master"} if framework.hooks.is_leader(job, replica) else {}
     return {**index_label(replica), **leads, **dict(framework.hooks.extra_labels(job, replica))}
+
+
+def _user_labels(group: ReplicaGroup) -> dict[str, str]:
+    labels = _template_metadata(group, "labels")
+    labels.pop(objects.JOB_ROLE_LABEL, None)
+    return labels
 
 
 def _template_metadata(group: ReplicaGroup, part: str) -> dict[str, str]:

@@ -8,22 +8,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from trainshed.api.actions import Action, CreateDependent, DeleteDependent, UpdateDependent
+from trainshed.api.coerce import as_mapping, as_sequence
 from trainshed.api.digest import Digest, digest_of
 from trainshed.api.framework import Framework, PodNames, job_labels
 from trainshed.api.job import Job
 from trainshed.api.objects import ROLES, Dependent, DesiredDependent, Phase
+from trainshed.api.quantities import parse_quantity
 
 from . import builders, pod_groups
 from .facts import Facts
-from .quantities import parse_quantity
 
 #: An annotation: a digest of the content written last, so that fields that are no longer desired are noticed, too.
 LAST_APPLIED_HASH = "trainshed.dev/last-applied-hash"
 
 
 def desired(facts: Facts) -> tuple[DesiredDependent, ...]:
-    """Return all objects that the job should own while it has pods."""
-    pods = PodNames(_running(facts), (pod.name for pod in facts.snapshot.pods))
+    """Return all objects that the job should own while it has pods. No right is left to the pods of a deleted job."""
+    existing = () if facts.job.deleting else (pod.name for pod in facts.snapshot.pods)
+    pods = PodNames(_running(facts), existing)
     own = facts.framework.hooks.dependents(facts.job, facts.snapshot.job_defaults, pods)
     return (*pod_groups.desired(facts), *own)
 
@@ -41,12 +43,41 @@ def apply(facts: Facts) -> tuple[Action, ...]:
 def prune(facts: Facts) -> tuple[Action, ...]:
     """Delete temporary objects: the job has no pods any more, or soon will not. Its Role names only those left."""
     temporary = _delete(dependent for dependent in facts.snapshot.dependents if dependent.resource.temporary)
-    roles = {dependent.name: dependent for dependent in facts.snapshot.dependents if dependent.resource is ROLES}
+    return (*update_roles(facts), *temporary)
+
+
+def update_roles(facts: Facts) -> tuple[Action, ...]:
+    """Let the Roles of the job name the pods that exist, whatever else is done for the job.
+
+    The name of a pod that is gone may be that of another job's pod next. A Role that another controller has written
+    for a job of its own is left to it.
+    """
+    found = (dependent for dependent in facts.snapshot.dependents if dependent.resource is ROLES)
+    roles = {role.name: role for role in found if _is_applied_here(role) or not facts.job.policy.managed_elsewhere}
     if not roles:
-        return temporary
+        return ()
     wanted = (target for target in desired(facts) if target.resource is ROLES and target.name in roles)
     updates = (_create_or_update(facts, target, roles[target.name]) for target in wanted)
-    return (*(action for action in updates if action), *temporary)
+    return tuple(action for action in updates if action)
+
+
+def without_exec(role: Dependent) -> Mapping[str, Any] | None:
+    """Return the patch that takes the right to exec from a Role whose job is gone, None if it is not to be changed.
+
+    What others have written stays. The rules of a large Role are not known: all of them are removed.
+    """
+    rules = role.document.get("rules")
+    if not _is_applied_here(role):
+        return None
+    found = () if isinstance(rules, Digest) else as_sequence(rules)
+    kept = [rule for rule in found if "pods/exec" not in as_sequence(as_mapping(rule).get("resources"))]
+    if len(kept) == len(found) and not isinstance(rules, Digest):
+        return None
+    return {"metadata": {"uid": role.uid, "resourceVersion": role.version}, "rules": kept}
+
+
+def _is_applied_here(found: Dependent) -> bool:
+    return LAST_APPLIED_HASH in as_mapping(as_mapping(found.document.get("metadata")).get("annotations"))
 
 
 def _create_or_update(facts: Facts, target: DesiredDependent, found: Dependent | None) -> Action | None:

@@ -17,11 +17,11 @@ from trainshed.api.objects import (
     DesiredDependent,
     Resource,
 )
+from trainshed.api.quantities import sum_quantities
 from trainshed.api.status import MAX_MESSAGE_BYTES, ConditionType
 
 from .conditions import ConditionUpdate
 from .facts import Facts
-from .quantities import sum_quantities
 
 #: Volcano's default queue, and the phases of a PodGroup that it has not admitted.
 DEFAULT_QUEUE = "default"
@@ -30,6 +30,8 @@ NOT_ADMITTED_PHASES = ("", "Pending")
 UNSERVED_INTERVAL = timedelta(seconds=30)
 #: The Events about a PodGroup are read after this time, and at least this often.
 FIRST_READ, LONGEST_PAUSE = timedelta(seconds=30), timedelta(minutes=10)
+#: The number of resources whose requests are summed; `minResources` of a job may have as many (`api/spec.py`).
+MAX_RESOURCES = 256
 #: The beginning of Volcano's message about a PodGroup without pods, and the length of messages that are kept.
 NO_TASKS, MAX_EVENT_BYTES = "0/0 tasks in gang", 512
 #: The fields of a pod's spec in which Kubernetes' scheduler accepts no differences within a group, with their defaults,
@@ -270,7 +272,10 @@ def _queue(facts: Facts) -> str:
 
 
 def _resources(job: Job, min_available: int) -> dict[str, str]:
-    """Return the sum of the requests of the first `min_available` replicas, roles in the order of the spec."""
+    """Return the sum of the requests of the first `min_available` replicas, roles in the order of the spec.
+
+    A template may name tens of thousands of resources, which take a second; only the first MAX_RESOURCES count.
+    """
     amounts: defaultdict[str, list[tuple[object, int]]] = defaultdict(list)
     for group in job.groups:
         counted = min(group.count, min_available)
@@ -278,7 +283,8 @@ def _resources(job: Job, min_available: int) -> dict[str, str]:
         containers = as_sequence(_pod_spec(group.template).get("containers")) if counted else ()
         for container in containers:
             for name, amount in _requests(as_mapping(container)).items():
-                amounts[name].append((amount, counted))
+                if name in amounts or len(amounts) < MAX_RESOURCES:
+                    amounts[name].append((amount, counted))
     return {name: sum_quantities(found) for name, found in amounts.items()}
 
 

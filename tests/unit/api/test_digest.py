@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from trainshed.api.digest import digest_of
@@ -13,6 +15,33 @@ WANTED = {"b": ["x", "ä<"], "a": 1}
 def test_equal_values_have_equal_digests():
     assert covers(digest_of({"a": 1, "b": ["x", "ä<"]}), WANTED)
     assert covers(digest_of("text"), "text")
+
+
+SAME = [
+    ({"a": "1000m", "b": "1Gi", "c": 0.5, "d": 3}, {"d": "3", "c": "500m", "b": 2**30, "a": 1}),
+    ([{"target": {"averageValue": "1e3", "value": None}, "selector": {}}], [{"target": {"averageValue": "1k"}}]),
+    ({"a": "", "b": 0, "c": False, "d": [], "e": {"f": {}}, "g": "0"}, {}),
+    ([{"verbs": ("get",)}, ["010"], "x"], [{"verbs": ["get"]}, ["10"], "x"]),
+    ({str(number): f"{number}m" for number in range(4000)}, {str(number): number / 1000 for number in range(4000)}),
+    ({str(number): f"{number}" for number in range(9000)}, {str(number): f"{number}" for number in range(9000)}),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME, ids=range(len(SAME)))
+def test_values_that_api_servers_take_for_each_other_have_equal_digests(one, other):
+    assert digest_of(one) == digest_of(other)
+
+
+@pytest.mark.parametrize(("one", "other"), [("1", "1001m"), ([0], []), (["a", ""], ["", "a"]), ("1kg", "1000g")])
+def test_values_that_differ_in_more_than_notation_have_other_digests(one, other):
+    assert digest_of(one) != digest_of(other)
+
+
+def test_a_value_with_very_many_quantities_takes_little_time():
+    """Anyone may write one into a ConfigMap."""
+    began = time.process_time()
+    digest_of({str(number): f"{number}m" for number in range(100_000)})
+    assert time.process_time() - began < 0.5
 
 
 @pytest.mark.parametrize("other", [{"a": 1}, {"a": 1, "b": ["ä<", "x"]}, "text", None, {"a": 2**70}, {"a": object()}])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.jobs import pytorchjob, tfjob
 from trainshed.api import parse, status_codec
 from trainshed.api.framework import JobDefaults
-from trainshed.api.job import CleanPodPolicy, Port, RestartPolicy, Scheduling, Scope
+from trainshed.api.job import CleanPodPolicy, PackedDocument, Port, RestartPolicy, Scheduling, Scope
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.pytorch import PYTORCH
 from trainshed.frameworks.tensorflow import TENSORFLOW
@@ -196,6 +196,17 @@ def test_what_a_gang_scheduler_is_told():
     job = tensorflow(tfjob("a", policy={"schedulingPolicy": asked | {"scheduleTimeoutSeconds": 60}}, Worker=1))
     assert job.policy.scheduling == Scheduling(2, "q", {"cpu": 3}, "p", 60)
     assert tensorflow(tfjob("a", Worker=1)).policy.scheduling == Scheduling()
+
+
+@pytest.mark.parametrize(("value", "packed"), [("ä", True), (2**70, True), ("\ud800", False)], ids=ascii)
+def test_a_large_template_is_kept_as_json_and_reads_as_it_was_written(value, packed):
+    document = tfjob("a", Worker=1)
+    template = document["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+    template["x"] = [value] * 40_000
+    found = tensorflow(document).groups[0].template
+    assert isinstance(found, PackedDocument) is packed
+    assert found == template
+    assert len(found) == len(template)
 
 
 def test_a_users_annotations_are_kept_and_kubectls_are_not():

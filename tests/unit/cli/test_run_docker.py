@@ -104,6 +104,14 @@ def test_a_job_runs_in_containers(machine, engine, program):
     assert engine.left() == []
 
 
+def test_a_mount_path_with_a_colon_is_no_option_of_a_volume(machine, engine):
+    job = a_job("true", volumes=[{"name": "v", "emptyDir": {}}])
+    containers(job)[0]["volumeMounts"] = [{"name": "v", "mountPath": "/a:ro"}]
+    assert machine.run(job, runtime="docker").returncode == 0
+    mounts = [value for words in engine.calls("create") for value in options(words, "--mount")]
+    assert [mount.partition("target=")[2] for mount in mounts] == ["/a:ro"] * 2
+
+
 def test_no_value_of_a_variable_is_in_the_arguments_of_the_engine(machine, engine):
     key = "-----BEGIN-----\n of a 'key' \n-----END-----\n"
     values = {"SSH_KEY": key, "PASSWORD": "s3cret", "PATH": "/usr/bin:/bin", "LD_PRELOAD": "", "1-x": "s3cret"}
@@ -149,6 +157,14 @@ def test_a_container_that_is_killed_for_its_memory_is_reported_so(machine, engin
     done = machine.run(job, runtime="docker", arguments=("--output", "json"))
     (job,) = json.loads(done.stdout)["jobs"]
     assert job["status"]["failure"]["reason"] == "OOMKilled", job["status"]["failure"]
+
+
+def test_arguments_that_the_program_cannot_get_are_reported(machine, engine):
+    job = a_job("", restart="Never")
+    containers(job)[0]["args"] = ["y" * 200_000]
+    done = machine.run(job, runtime="docker")
+    assert done.returncode == 1
+    assert "cannot run docker create: Argument list too long" in done.stdout
 
 
 def test_a_program_that_the_image_lacks_is_reported(machine, engine):

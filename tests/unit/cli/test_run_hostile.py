@@ -111,6 +111,27 @@ def test_a_path_out_of_a_volume_is_refused_before_anything_is_written(machine, v
     assert not (machine.folder / "engine" / "calls").exists()
 
 
+@pytest.mark.parametrize(
+    ("job", "problem"),
+    [
+        (a_job("true", workers=2_000), "there are 2001 replicas; a run on one machine has at most 2000"),
+        (
+            a_hostile_job({"emptyDir": {}}, Path("/"), mountPath="/."),
+            'spec.containers[0].volumeMounts[0].mountPath: Invalid value: "/.": nothing can be mounted at the root',
+        ),
+        (
+            a_job("true", containers=[{"name": "pytorch", "image": "x", "terminationMessagePath": "//"}]),
+            'spec.containers[0].terminationMessagePath: Invalid value: "//": nothing can be mounted at the root',
+        ),
+    ],
+)
+def test_what_no_machine_can_do_is_refused_before_anything_starts(machine, job, problem):
+    done = invoke(machine, job)
+    assert done.exit_code == 1
+    assert problem in done.stderr
+    assert not (machine.folder / "engine" / "calls").exists()
+
+
 @pytest.mark.parametrize("where", ["name", "namespace"])
 def test_a_job_is_no_path(machine, where):
     job = a_job("echo started")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.builders import creation_of
 from trainshed.client import Altered, LabelRemoved
 from trainshed.client.client import ApiClient
 from trainshed.client.flow_control import TokenBucket
@@ -45,9 +46,9 @@ class Mutating:
     ],
 )
 async def test_a_pod_with_another_name_or_controller_is_refused(changed, what):
-    for create in ("create_pod", "create_service"):
+    for create, wanted in (("create_pod", creation_of(SENT)), ("create_service", SENT)):
         with pytest.raises(Altered, match=rf"Pod mnist-worker-0 was created, but .* changed its {what}"):
-            await getattr(ApiClient(Mutating(**changed), TokenBucket()), create)("ml", SENT)
+            await getattr(ApiClient(Mutating(**changed), TokenBucket()), create)("ml", wanted)
 
 
 @pytest.mark.parametrize("annotations", [None, {ATTEMPT: "0"}, {ATTEMPT: "many"}])
@@ -55,17 +56,17 @@ async def test_a_pod_that_is_created_with_an_earlier_attempt_is_refused(annotati
     """It would be deleted as an old one at once, and so would the next."""
     again = {**SENT, "metadata": SENT["metadata"] | {"annotations": {ATTEMPT: "3"}}}
     with pytest.raises(Altered, match=r"Pod mnist-worker-0 was created, but .* changed its annotation"):
-        await ApiClient(Mutating(annotations=annotations), TokenBucket()).create_pod("ml", again)
-    assert (await ApiClient(Mutating(), TokenBucket()).create_pod("ml", again)).attempt == 3
+        await ApiClient(Mutating(annotations=annotations), TokenBucket()).create_pod("ml", creation_of(again))
+    assert (await ApiClient(Mutating(), TokenBucket()).create_pod("ml", creation_of(again))).attempt == 3
 
 
 async def test_a_pod_that_is_created_without_its_label_is_reported():
     """No watch selects it: the job would wait for it without a word."""
     with pytest.raises(LabelRemoved, match=r"its label .* was removed") as error:
-        await ApiClient(Mutating(labels={"a": "b"}), TokenBucket()).create_pod("ml", SENT)
+        await ApiClient(Mutating(labels={"a": "b"}), TokenBucket()).create_pod("ml", creation_of(SENT))
     assert error.value.pod.name == "mnist-worker-0"
 
 
 async def test_a_pod_with_more_labels_and_finalizers_is_accepted():
     changed = {"labels": LABELS | {"a": "b"}, "finalizers": ["a.b/c"], "annotations": None}
-    assert (await ApiClient(Mutating(**changed), TokenBucket()).create_pod("ml", SENT)).uid == "it"
+    assert (await ApiClient(Mutating(**changed), TokenBucket()).create_pod("ml", creation_of(SENT))).uid == "it"

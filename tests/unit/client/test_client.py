@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from support.builders import creation_of
 from support.jobs import tfjob
 from support.replace import replace
 from support.user_client import MERGE, eventually
@@ -25,15 +26,15 @@ def a_job(user, name="mnist", workers=1):
 
 
 def a_pod(job):
-    """Return the body of the job's first pod."""
-    return builders.pod_maker(TENSORFLOW, job, JobDefaults())(Replica("Worker", 0), 3).body
+    """Return the creation of the job's first pod."""
+    return builders.pod_maker(TENSORFLOW, job, JobDefaults())(Replica("Worker", 0), 3)
 
 
 @pytest.mark.fault("B3")
 async def test_a_pod_is_made_once_however_often_it_is_asked_for(gateway, user):
-    body = a_pod(a_job(user))
-    first = await gateway.create_pod(user.namespace, body)
-    again = await gateway.create_pod(user.namespace, body)
+    wanted = a_pod(a_job(user))
+    first = await gateway.create_pod(user.namespace, wanted)
+    again = await gateway.create_pod(user.namespace, wanted)
     assert first.uid == again.uid
     assert (first.name, first.role, first.index, first.attempt) == ("mnist-worker-0", "worker", 0, 3)
     assert len(user.pods()) == 1
@@ -107,15 +108,15 @@ async def test_seek_pod_checks_the_name_and_the_controller(gateway, user):
 
 
 async def test_a_quota_and_an_invalid_template_are_different_errors(gateway, user):
-    body = a_pod(a_job(user))
-    spoilt = {**body, "spec": {**body["spec"], "restartPolicy": "Sometimes"}}
+    wanted = a_pod(a_job(user))
+    spoilt = {**wanted.body, "spec": {**wanted.body["spec"], "restartPolicy": "Sometimes"}}
     with pytest.raises(Invalid, match="restartPolicy"):
-        await gateway.create_pod(user.namespace, spoilt)
+        await gateway.create_pod(user.namespace, creation_of(spoilt))
     user.make("resourcequotas", {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}})
     path = f"/api/v1/namespaces/{user.namespace}/resourcequotas/none"
     eventually(lambda: "hard" in user.call("GET", path).get("status", {}))
     with pytest.raises(Forbidden, match="exceeded quota") as denied:
-        await gateway.create_pod(user.namespace, body)
+        await gateway.create_pod(user.namespace, wanted)
     assert denied.value.reason == "QuotaExceeded"
 
 
@@ -167,11 +168,11 @@ async def test_a_crd_that_drops_status_fields_is_logged_once(gateway, user, wire
 
 
 async def test_only_the_controller_reference_decides_whose_a_pod_is(gateway, user):
-    body = a_pod(a_job(user))
+    body = a_pod(a_job(user)).body
     other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "not-the-controller"}
     body["metadata"]["ownerReferences"].insert(0, other)
-    first = await gateway.create_pod(user.namespace, body)
-    assert (await gateway.create_pod(user.namespace, body)).uid == first.uid
+    first = await gateway.create_pod(user.namespace, creation_of(body))
+    assert (await gateway.create_pod(user.namespace, creation_of(body))).uid == first.uid
 
 
 async def test_the_pods_of_a_job_are_read_uncached(gateway, user):
@@ -233,8 +234,8 @@ async def test_the_version_is_a_precondition_of_writing_a_lease(gateway, user):
 async def test_many_pods_are_created_concurrently(gateway, user):
     job = a_job(user, workers=40)
     make = builders.pod_maker(TENSORFLOW, job, JobDefaults())
-    bodies = [make(Replica("Worker", index), 0).body for index in range(40)]
-    pods = await asyncio.gather(*(gateway.create_pod(user.namespace, body) for body in bodies))
+    wanted = [make(Replica("Worker", index), 0) for index in range(40)]
+    pods = await asyncio.gather(*(gateway.create_pod(user.namespace, pod) for pod in wanted))
     assert len({pod.uid for pod in pods}) == 40
 
 

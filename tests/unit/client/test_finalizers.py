@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from click.testing import CliRunner
 
+from support.builders import creation_of
 from support.jobs import tfjob
 from support.replace import replace
 from support.user_client import MERGE, eventually
@@ -17,7 +18,7 @@ from trainshed.api.objects import JOB_TRACKING_FINALIZER
 from trainshed.cli import cli
 from trainshed.client import Conflict, NameConflict
 from trainshed.client.finalizers import release_finalizer, release_unselected
-from trainshed.controller.finalizers import owner_is_gone
+from trainshed.controller.orphans import owner_is_gone
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.plan import builders
 
@@ -32,7 +33,7 @@ async def a_held_pod(gateway, user, name="mnist", *others):
     job = parse.job(user.job("TFJob", name), TENSORFLOW, SITE)
     body = builders.pod_maker(TENSORFLOW, job, SITE)(Replica("Worker", 0), 0).body
     body["metadata"]["finalizers"] += others
-    await gateway.create_pod(user.namespace, body)
+    await gateway.create_pod(user.namespace, creation_of(body))
     user.set_pod_status(f"{name}-worker-0", {"phase": "Succeeded"})
     pod = (await gateway.read_pods(user.namespace, name))[0][0]
     return await gateway.delete_pod(user.namespace, pod.name, pod.uid, None, "")
@@ -65,12 +66,12 @@ async def test_a_name_conflict_with_an_unlabelled_pod_removes_its_finalizer(gate
     pod = await a_held_pod(gateway, user)
     user.call("PATCH", f"/api/v1/namespaces/{user.namespace}/pods/{pod.name}", {"metadata": {"labels": None}}, MERGE)
     job = parse.job(user.job("TFJob", "mnist"), TENSORFLOW, SITE)
-    body = builders.pod_maker(TENSORFLOW, job, SITE)(Replica("Worker", 0), 1).body
+    wanted = builders.pod_maker(TENSORFLOW, job, SITE)(Replica("Worker", 0), 1)
     with pytest.raises(NameConflict) as conflict:
-        await gateway.create_pod(user.namespace, body)
+        await gateway.create_pod(user.namespace, wanted)
     assert finalizers(user) == [JOB_TRACKING_FINALIZER], "a client that reports an error writes nothing"
     await release_unselected(gateway, conflict.value)
-    made = await gateway.create_pod(user.namespace, body)
+    made = await gateway.create_pod(user.namespace, wanted)
     assert made.uid != pod.uid
 
 
@@ -120,3 +121,34 @@ async def test_remove_finalizers_changes_orphans_and_on_request_all_pods(gateway
     assert "Removed the finalizer from 0 pods." in (await run(*arguments)).stdout
     assert "Removed the finalizer from 1 pod." in (await run(*arguments, "--include-active-jobs")).stdout
     assert user.pod("there-worker-0") is None
+
+
+async def test_remove_finalizers_says_which_pods_it_could_not_change_and_changes_the_others(gateway, user, server):
+    await a_held_pod(gateway, user, "gone")
+    path = f"/api/v1/namespaces/{user.namespace}/pods"
+    body = user.pod("gone-worker-0")["metadata"]
+    owner = {**body["ownerReferences"][0], "kind": "JAXJob", "name": "a"}
+    labels = {**body["labels"], "training.kubeflow.org/job-name": "a"}
+    other = {"name": "a-worker-0", "labels": labels, "ownerReferences": [owner], "finalizers": [JOB_TRACKING_FINALIZER]}
+    user.call("POST", path, {"metadata": other, "spec": {"containers": [{"name": "c", "image": "x"}]}})
+    user.delete_job("TFJob", "gone")
+    eventually(lambda: user.job("TFJob", "gone") is None)
+    kubeconfig = server.kubeconfig_for("tfjobs-only", ("system:authenticated",))
+    rules = [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "patch"]},
+        {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs"], "verbs": ["get"]},
+    ]
+    group = "rbac.authorization.k8s.io"
+    roles = f"/apis/{group}/v1/namespaces/{user.namespace}"
+    user.call("POST", f"{roles}/roles", {"metadata": {"name": "tfjobs-only"}, "rules": rules})
+    binding = {
+        "metadata": {"name": "tfjobs-only"},
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": "tfjobs-only"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": "tfjobs-only"}],
+    }
+    user.call("POST", f"{roles}/rolebindings", binding)
+    found = await run("remove-finalizers", "--kubeconfig", str(kubeconfig), "--namespace", user.namespace)
+    assert user.pod("gone-worker-0") is None
+    assert found.exit_code == 1
+    assert "Removed the finalizer from 1 pod." in found.output
+    assert f"pod {user.namespace}/a-worker-0: jaxjobs.kubeflow.org" in found.output

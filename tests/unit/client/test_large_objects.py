@@ -11,7 +11,16 @@ import pytest
 
 from support.scripted_server import ScriptedServer, a_list, a_pod, after, event, listening, refused
 from support.virtual_time import clock, in_virtual_time
-from trainshed.api.objects import CONFIG_MAPS, JOB_TRACKING_FINALIZER
+from trainshed.api.objects import (
+    AUTOSCALERS,
+    CONFIG_MAPS,
+    COSCHEDULING_GROUPS,
+    JOB_TRACKING_FINALIZER,
+    KUBERNETES_GROUPS,
+    ROLE_BINDINGS,
+    ROLES,
+    VOLCANO_GROUPS,
+)
 from trainshed.client import TooLarge
 from trainshed.client.client import ApiClient
 from trainshed.client.flow_control import TokenBucket
@@ -19,6 +28,7 @@ from trainshed.client.lists import PAGE_BYTES, PAGE_SIZE, PODS, dependent_decode
 from trainshed.client.transport import Path
 from trainshed.plan.dependents import covers
 
+RULE = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
 META = {"name": "fat", "namespace": "ml", "uid": "u", "resourceVersion": "1"}
 PADDING = {"spec": {"x": "<" * 5000}}
 
@@ -223,6 +233,46 @@ def test_a_large_dependent_is_compared_with_what_is_wanted(what):
     assert covers(dependent_decoder(CONFIG_MAPS).item(json.dumps(actual).encode()).document, wanted)
     actual[section] = actual[section][1:] if what == "rules" else actual[section] | {next(iter(wanted[section])): "x"}
     assert not covers(dependent_decoder(CONFIG_MAPS).item(json.dumps(actual).encode()).document, wanted)
+
+
+def metric(amount: str, **empty: object) -> dict:
+    target = {"type": "AverageValue", "averageValue": amount} | empty
+    return {"type": "External", "external": {"metric": {"name": "queue"} | empty, "target": target}}
+
+
+def amounts(amount: str) -> dict:
+    return {f"example.com/{number}-{'x' * 40}": amount for number in range(300)}
+
+
+#: Large dependents of each kind, as they are written, and as a server returns them.
+REWRITTEN = {
+    CONFIG_MAPS: ({"data": {"hosts": "hh\n" * 9000, "note": ""}}, {"data": {"hosts": "hh\n" * 9000, "note": ""}}),
+    ROLES: ({"rules": [RULE | {"resourceNames": []}] * 300}, {"rules": [RULE] * 300}),
+    ROLE_BINDINGS: ({"subjects": [{"name": "a" * 99, "apiGroup": ""}] * 99}, {"subjects": [{"name": "a" * 99}] * 99}),
+    AUTOSCALERS: (
+        {"spec": {"maxReplicas": 3, "metrics": [metric("1000m", selector={}), metric("0.5"), metric("1e3")] * 60}},
+        {"spec": {"minReplicas": 1, "maxReplicas": 3, "metrics": [metric("1"), metric("500m"), metric("1k")] * 60}},
+    ),
+}
+REWRITTEN |= dict.fromkeys(
+    (VOLCANO_GROUPS, COSCHEDULING_GROUPS, KUBERNETES_GROUPS),
+    (
+        {"spec": {"minMember": 4, "minResources": amounts("1000m")}},
+        {"spec": {"minMember": 4, "minResources": amounts("1"), "priority": 0}, "status": {"phase": "Running"}},
+    ),
+)
+
+
+@pytest.mark.parametrize("resource", REWRITTEN, ids=lambda resource: resource.api_version + resource.plural)
+def test_a_large_dependent_that_the_server_writes_otherwise_does_not_differ(resource):
+    wanted, actual = REWRITTEN[resource]
+    padded = {"metadata": META | {"annotations": {"note": "n" * 16_384}}, **actual}
+    found = dependent_decoder(resource).item(json.dumps(padded).encode())
+    assert covers(found.document, wanted) is True
+    text = json.dumps(wanted)
+    for changed in ("1000m", "1001m"), ("get", "list"), ("aa", "ab"), ("hh", "hi"):
+        text = text.replace(*changed)
+    assert covers(found.document, json.loads(text)) is False
 
 
 def test_what_others_add_to_a_large_config_map_is_not_a_difference():

@@ -95,9 +95,7 @@ async def test_who_may_not_write_any_more_sends_nothing_but_about_the_lease(wire
     status = {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": {"restarts": 1}}
     about = {"metadata": {"name": "e"}, "involvedObject": {"name": "mnist", "namespace": user.namespace}}
     for write in (
-        gateway.create_pod(
-            user.namespace, builders.pod_maker(TENSORFLOW, job, JobDefaults())(Replica("Worker", 0), 0).body
-        ),
+        gateway.create_pod(user.namespace, builders.pod_maker(TENSORFLOW, job, JobDefaults())(Replica("Worker", 0), 0)),
         gateway.create_secret(user.namespace, {"metadata": {"name": "s"}}),
         gateway.delete_job(TENSORFLOW, user.namespace, job.name, job.uid, job.version),
         gateway.store_status(TENSORFLOW, user.namespace, job.name, status),

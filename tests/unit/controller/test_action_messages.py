@@ -22,7 +22,7 @@ from trainshed.plan.messages import action_events, success_events, waiting_for_p
 
 ERROR = ValueError("no room")
 TOLD = [
-    (CreatePod("x", {}), "CreatePod", "Created pod", "Error creating: no room"),
+    (CreatePod("x", "u", dict), "CreatePod", "Created pod", "Error creating: no room"),
     (CreateService("x", {}), "CreateService", "Created service", "Error creating: no room"),
     (DeletePod("x", "u"), "DeletePod", "Deleted pod", "Error deleting: no room"),
     (DeleteService("x", "u"), "DeleteService", "Deleted service", "Error deleting: no room"),
@@ -58,7 +58,12 @@ def test_actions_without_an_event_in_v1_have_none(action):
 
 
 def test_actions_of_one_type_have_one_event_with_all_names():
-    done = [CreateService("a", {}), CreatePod("a", {}), CreateDependent(CONFIG_MAPS, "c", {}), CreatePod("b", {})]
+    done = [
+        CreateService("a", {}),
+        CreatePod("a", "u", dict),
+        CreateDependent(CONFIG_MAPS, "c", {}),
+        CreatePod("b", "u", dict),
+    ]
     assert success_events(seen(a_job(worker=1)), [*done, DeleteJob("u", "1")]) == {
         Event(EventType.NORMAL, "SuccessfulCreateService", "Created service"): ["a"],
         Event(EventType.NORMAL, "SuccessfulCreatePod", "Created pod"): ["a", "b"],

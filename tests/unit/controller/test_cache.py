@@ -52,19 +52,6 @@ def known() -> Known:
     return Known()
 
 
-def test_the_templates_of_a_large_job_are_kept_as_json_and_a_snapshot_has_them(known):
-    container = CONTAINER | {"env": [{"name": f"A{number}"} for number in range(10_000)]}
-    spec = {"tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [container]}}}, "PS": {"template": {}}}}
-    document = a_document(spec=spec)
-    known.hear_of_job(spec=spec)
-    known.hear_of_job(spec=spec, version="11")
-    (record,) = known.view.jobs["TFJob"].items.values()
-    assert [group.template for group in record.job.groups] == [{}, {}]
-    assert len(record.templates) < 200_000
-    parsed = parse.job(document, TENSORFLOW, JobDefaults())
-    assert known.view.snapshot(KEY, T0).job == replace(parsed, version="11")
-
-
 def test_a_change_of_one_of_many_labels_is_noticed(known):
     labels = {f"a{number}": "" for number in range(1000)}
     for queued in (False, True):
@@ -314,6 +301,8 @@ QUEUE = {"kueue.x-k8s.io/queue-name": "team"}
         {"labels": QUEUE},
         {"annotations": QUEUE},
         {"annotations": {"trainshed.dev/restart-scope": "Replica"}},
+        {"annotations": {"trainshed.dev/restart-scope": "no scope"}},
+        {"annotations": {"trainshed.dev/services": "Job"}},
         {"deletionTimestamp": "2026-01-01T00:00:00Z"},
         {"generation": 2, "spec": {"tfReplicaSpecs": {}}},
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 
 import pytest
 
@@ -43,6 +44,18 @@ def test_one_note_becomes_one_event_on_its_job():
             "uid": "job-uid",
             "resourceVersion": "1",
         }
+
+    in_virtual_time(story())
+
+
+def test_an_event_that_waits_does_not_keep_its_job():
+    async def story():
+        scene, job = Scene(), replace(JOB, uid="other-uid")
+        before = sys.getrefcount(job)
+        scene.tell(CREATED, job=job)
+        assert sys.getrefcount(job) == before
+        await scene.settle()
+        assert len(scene.sink.events) == 1
 
     in_virtual_time(story())
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from support.builders import T0, a_job
+from support.builders import T0, a_job, cached
 from support.replace import replace
 from trainshed.api.status import Condition, ConditionType, ReplicaStatus, Retries, Status
 from trainshed.controller import job_collector as module
@@ -18,7 +18,7 @@ NAMES = {"job_namespace": "ml", "kind": "TFJob", "job_name": "mnist"}
 
 
 def a_record(name: str = "mnist", **status) -> CachedJob:
-    return CachedJob(replace(a_job(worker=2), name=name, created=T0), Status(**status))
+    return cached(replace(a_job(worker=2), name=name, created=T0), Status(**status))
 
 
 def shown(*records: CachedJob) -> Metrics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import logging
@@ -14,6 +15,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from trainshed.api.job import JobKey
+from trainshed.client import lists
 from trainshed.client.credentials import Credentials
 from trainshed.controller import kopf_shim
 from trainshed.frameworks import FRAMEWORKS, served
@@ -136,6 +138,62 @@ async def test_kopf_lists_only_metadata_in_small_pages():
             response = await session.get(server.make_url(f"/jobs?limit={settings.watching.chunk_size}"))
             assert (await response.json(content_type=None))["items"] == []
     assert ["PartialObjectMetadataList" in accept for accept in asked] == [True]
+
+
+@pytest.mark.parametrize(("sizes", "requests"), [([1] * 120, 3), ([15_000] * 40, 25), ([90_000] * 3, 7)])
+async def test_the_pages_of_kopfs_lists_have_few_bytes_however_large_the_jobs_are(monkeypatch, sizes, requests):
+    monkeypatch.setattr(lists, "PAGE_BYTES", 80_000)
+    asked, read, pages = [], [], {}
+
+    async def answer(request: web.Request) -> web.Response:
+        start, limit = int(request.query.get("continue", "0")), int(request.query["limit"])
+        asked.append(limit)
+        page = [
+            {"metadata": {"name": f"j{start + n}", "labels": {"a": "x" * size}}}
+            for n, size in enumerate(sizes[start : start + limit])
+        ]
+        rest = {"continue": str(start + limit)} if start + limit < len(sizes) else {}
+        pages[start] = json.dumps({"metadata": rest, "items": page})
+        return web.json_response(text=pages[start])
+
+    app = web.Application()
+    app.router.add_get("/jobs", answer)
+    async with TestServer(app) as server:
+        made = kopf_shim._session(Credentials(server=str(server.make_url(""))))
+        async with made.aiohttp_session as session:
+            query = {"limit": str(kopf_shim.PAGE_SIZE)}
+            while not read or "continue" in query:
+                response = await session.get(server.make_url("/jobs").with_query(query))
+                found = await response.json()
+                assert len(response._body) < 20_000
+                read += [item["metadata"]["name"] for item in found["items"]]
+                query = {"limit": str(kopf_shim.PAGE_SIZE)} | found["metadata"]
+    assert read == [f"j{n}" for n in range(len(sizes))]
+    assert len(asked) <= requests
+    assert max(map(len, pages.values())) <= max(lists.PAGE_BYTES, max(sizes) + 1000)
+
+
+async def test_more_than_a_page_is_not_read():
+    sent = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        if int(request.query["limit"]) > 1:
+            with contextlib.suppress(ConnectionError):
+                for _ in range(200):
+                    await response.write(b" " * 1_000_000)
+                    sent.append(1_000_000)
+        await response.write(b'{"items":[]}')
+        return response
+
+    app = web.Application()
+    app.router.add_get("/jobs", answer)
+    async with TestServer(app) as server:
+        made = kopf_shim._session(Credentials(server=str(server.make_url(""))))
+        async with made.aiohttp_session as session:
+            assert await (await session.get(server.make_url("/jobs?limit=50"))).json(content_type=None) == {"items": []}
+    assert sum(sent) < 4 * lists.PAGE_BYTES
 
 
 def test_the_storages_store_nothing():

@@ -10,17 +10,16 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from support.builders import a_job, a_pod, look, running, seen
+from support.builders import a_job, a_pod, cached, look, running, seen
 from support.replace import replace
 from testbed.ports import free_port
+from trainshed.api.actions import CreatePod
 from trainshed.api.job import JobKey
-from trainshed.api.status import Status
 from trainshed.client import NotLeader
 from trainshed.client.credentials import Credentials
 from trainshed.client.http import HttpTransport
 from trainshed.config import Config
 from trainshed.controller.manager import ALTOGETHER, ANSWERS, SHUTDOWN_GRACE, Operator
-from trainshed.controller.store import CachedJob
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.runtime import Clock
 
@@ -81,7 +80,7 @@ async def test_the_counters_of_a_namespace_are_removed_after_its_last_job(settin
     monkeypatch.setattr("trainshed.controller.manager.COUNTER_EXPIRY_INTERVAL", 0.1)
     operator, job = an_operator(settings), a_job(worker=1)
     jobs = operator._caches.all[""].cache.jobs["TFJob"]
-    jobs.changed(record := CachedJob(job, Status()))
+    jobs.changed(record := cached(job))
     operator._metrics.on_reconcile(seen(job))
     await operator.start()
     await asyncio.sleep(0.5)
@@ -266,4 +265,4 @@ async def test_releasing_the_lease_has_the_rest_of_the_shutdown_time(settings, u
     assert least <= left.pop() <= ALTOGETHER
     assert not left
     with pytest.raises(NotLeader):
-        await operator._client.create_pod("ml", {"metadata": {"name": "late"}})
+        await operator._client.create_pod("ml", CreatePod("late", "job-uid", dict))

@@ -90,7 +90,7 @@ def test_all_counters_of_a_namespace_appear_with_its_first_job():
 
 
 ACTIONS = [
-    (CreatePod("a", {}), "created_pods", None),
+    (CreatePod("a", "u", dict), "created_pods", None),
     (DeletePod("a", "u"), "deleted_pods", None),
     (CreateService("a", {}), "succeeded_service_creation", "failed_service_creation"),
     (DeleteService("a", "u"), None, None),

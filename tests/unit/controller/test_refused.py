@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from itertools import count
 
+import pytest
+
 from support.harness import KEY, Harness, Weak, a_spec, group_with_one_hidden
-from trainshed.client import Forbidden, NameConflict, PreviousJobTerminating
+from support.jobs import job
+from trainshed.api.job import JobKey
+from trainshed.api.objects import ROLES
+from trainshed.client import Forbidden, Invalid, NameConflict, PreviousJobTerminating, Unavailable
 
 SMALL = a_spec(Chief=1, Worker=2)
 
@@ -75,3 +80,35 @@ async def test_only_the_first_refusal_with_a_message_is_news_and_what_was_done_i
     harness.hear()
     third = await harness.reconcile()
     assert (third.known, "created 1 of 2 pods" in third.message) == (True, True)
+
+
+@pytest.mark.parametrize("verb", ["store_status", "update_dependent"])
+@pytest.mark.parametrize("error", [Invalid("no"), Forbidden("no"), Unavailable("no")], ids=lambda error: error.reason)
+async def test_what_is_refused_does_not_leave_a_worker_that_is_gone_in_the_role(verb, error):
+    """The status, or the ConfigMap with the hosts, cannot be written."""
+    harness, key = Harness(), JobKey("ml", "MPIJob", "mnist")
+    harness.world.submit("MPIJob", "mnist", job("MPIJob", "mnist", Launcher=1, Worker=1)["spec"])
+
+    async def step() -> None:
+        harness.hear()
+        await harness.reconciler.reconcile(key, harness.now())
+
+    for phase in ("Pending", "Running"):
+        await step()
+        for name in harness.world.pods:
+            harness.world.set_pod(name, phase)
+        await step()
+    harness.world.set_pod("mnist-worker-0", "Running", deleting=True)
+    harness.world.confirm_deletion("mnist-worker-0")
+    call = getattr(harness.world, verb)
+
+    async def refuse(what, *arguments):
+        if what is ROLES:
+            return await call(what, *arguments)
+        raise error
+
+    setattr(harness.world, verb, refuse)
+    for _ in range(2):
+        await step()
+    rules = harness.world.dependents[ROLES, "mnist-launcher"].document["rules"]
+    assert [rule["resources"] for rule in rules] == [["pods"]]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from support.builders import T0, a_job, a_pod
+from support.builders import T0, a_job, a_pod, cached
 from trainshed.api.job import JobKey
-from trainshed.api.status import Status
 from trainshed.client.credentials import Credentials
 from trainshed.client.http import HttpTransport
 from trainshed.config import Config
 from trainshed.controller.manager import Operator
 from trainshed.controller.reconciler import Result
-from trainshed.controller.store import CachedJob
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.runtime import Clock
 
@@ -38,7 +36,7 @@ async def test_a_standby_enqueues_nothing_and_all_jobs_once_it_leads():
     for informer in operator._informers:
         informer.synced.set()
     await asyncio.wait_for(operator.ready.wait(), 5)
-    operator._caches.all[""].cache.jobs["TFJob"].changed(CachedJob(a_job(worker=1), Status()))
+    operator._caches.all[""].cache.jobs["TFJob"].changed(cached(a_job(worker=1)))
     churn(operator)
     assert len(operator._queue) == 0
     lost = a_pod("worker-0")

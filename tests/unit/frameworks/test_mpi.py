@@ -298,3 +298,35 @@ def test_a_pod_of_v2beta1_that_the_server_would_refuse_fails_the_job_with_the_re
             " domain"
         ),
     )
+
+
+PODS = [a_pod(name, job="m", container="main") for name in ("launcher", "worker-0", "worker-1")]
+ONE_BY_ONE = {"scope": Scope.REPLICA}
+UNMANAGED = {**ONE_BY_ONE, "policy": run_policy(managed_elsewhere=True)}
+
+
+def full_role() -> Dependent:
+    """The Role of a job whose pods all exist."""
+    return stored_dependent(next(found for found in look(a_run(), *PODS).actions if found.resource is ROLES))
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"deleting": True}, []),
+        ({**ONE_BY_ONE, "problems": ("no",)}, ["m-worker-1"]),
+        (UNMANAGED, ["m-worker-1"]),
+        ({**ONE_BY_ONE, "policy": run_policy(deadline=5)}, ["m-worker-1"]),
+    ],
+    ids=["deleted, which a finalizer delays", "invalid", "managed by another controller", "failed by its deadline"],
+)
+def test_no_rule_leaves_the_name_of_a_pod_that_is_gone_in_the_role(changed, named):
+    job, (launcher, _, second) = replace(a_run(), **changed), PODS
+    status = Status(start=at(0), conditions=(Condition(ConditionType.RUNNING, True, "", "", at(0), at(0)),))
+    assert role_names(job, launcher, second, status=status, now=at(9), role=full_role()) == named
+
+
+def test_the_role_that_another_controller_has_written_for_its_job_is_left_to_it():
+    role = full_role()
+    theirs = replace(role, document={**role.document, "metadata": {"name": "m-launcher", "labels": {}}})
+    assert role_names(replace(a_run(), **UNMANAGED), PODS[0], role=theirs) is None

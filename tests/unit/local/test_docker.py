@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from trainshed.local import docker_cli
 from trainshed.local.docker import container_words, images_of, in_full, mount_words, subnets
 from trainshed.local.docker_cli import DockerCli, message
-from trainshed.local.runtime import ContainerSpec, Mount, StartFailed
+from trainshed.local.runtime import ContainerSpec, Ends, Mount, StartFailed
 
 
 def no_mount(_mount: Mount) -> bool:
@@ -71,6 +72,17 @@ def test_gpus_are_given_by_number():
     assert not any(
         "gpu" in word for word in container_words(ContainerSpec("c", "i", gpus=""), DockerCli("docker"), no_mount)
     )
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["cause first", "effect first"])
+def test_ends_that_the_engine_cannot_tell_apart_have_one_time(order):
+    """The failure that came first is then found by the exit codes: an effect may have the earlier time."""
+    cause, effect = (datetime(2026, 1, 1, 12, 0, 0, micros, UTC) for micros in (990_000, 985_000))
+    ends = Ends()
+    found = [ends.at_once((cause, effect)[number]) for number in order]
+    assert found[0] == found[1]
+    later = effect + timedelta(seconds=2)
+    assert (ends.at_once(later), ends.at_once(None)) == (later, None)
 
 
 def test_networks_have_enough_addresses_and_all_differ():

@@ -6,6 +6,7 @@ import base64
 import os
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import pairwise
 
 import pytest
 
@@ -63,6 +64,14 @@ def facts(**spec) -> PodFacts:
 )
 def test_references_are_expanded(text, expanded):
     assert expand(text, {"A": "1", "B": "2"}) == expanded
+
+
+def test_references_that_multiply_fill_no_memory():
+    variables = {"A": "x" * 64}
+    for before, name in pairwise("ABCD"):
+        variables[name] = expand(f"$({before})" * 10, variables)
+    with pytest.raises(StartFailed, match=r"more than 131072 bytes after \$\(D\) is replaced"):
+        expand("$(D)" * 10, variables)
 
 
 def test_variables_come_from_everywhere():

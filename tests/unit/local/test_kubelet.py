@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support.builders import creation_of
 from support.scripted_runtime import NoLogs, ScriptedRuntime
 from support.virtual_time import in_virtual_time, now
 from trainshed.local.cluster import CONFIG_MAP, POD, LocalCluster, pod_of, timestamp
@@ -42,7 +43,7 @@ class Node:
             "metadata": {"name": name, "labels": {}, "ownerReferences": [OWNER]},
             "spec": {"restartPolicy": policy, "containers": [{"name": "main", **item} for item in containers], **spec},
         }
-        await self.cluster.create_pod("ml", body)
+        await self.cluster.create_pod("ml", creation_of(body))
         await asyncio.sleep(0.1)
 
     def pod(self) -> dict:

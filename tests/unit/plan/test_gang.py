@@ -74,6 +74,13 @@ def test_roles_count_in_the_order_in_which_they_were_declared():
     assert spec(replace(job, groups=groups))["minResources"] == {"cpu": "121"}
 
 
+def test_at_most_as_many_resources_are_summed_as_a_job_may_ask_for():
+    many = {"cpu": "1"} | {f"example.com/r{number}": "1" for number in range(40_000)}
+    resources = spec(a_gang(needs=({"requests": many},)))["minResources"]
+    assert len(resources) == 256
+    assert resources["cpu"] == "3"
+
+
 def test_init_containers_do_not_count():
     job = a_gang(needs=())
     template = {"spec": {"initContainers": [{"name": "i", "resources": {"requests": {"cpu": "9"}}}], "containers": []}}

@@ -7,6 +7,7 @@ import pytest
 from support import reported
 from support.builders import FRAMEWORKS, a_job, a_pod, at, look, made, message, replace, seen
 from trainshed.api import parse
+from trainshed.api.actions import LostPod
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import Container
 from trainshed.api.status import ConditionType, Waiting
@@ -125,6 +126,14 @@ def test_the_status_says_at_once_which_replicas_are_not_created_yet():
     assert (message(later.status, "Created"), later.status.waiting) == ("XGBoostJob mnist is created.", ())
     one = a_job("XGBoostJob", master=1, worker=1)
     assert "Not created yet: worker-0 once all" in message(look(one).status, "Created")
+
+
+def test_a_replica_that_waits_for_the_order_is_named_once_although_others_have_deleted_its_pods():
+    lost = tuple(LostPod(f"mnist-{worker}", 5, at(0)) for worker in WORKERS)
+    found = plan(replace(seen(JOB, now=at(0)), lost_pods=lost)).status.waiting
+    assert [(item.reason, item.count, item.message) for item in found] == [
+        ("NotCreated", 2, "created once all Master replicas are ready")
+    ]
 
 
 @pytest.mark.reported("11-own-gang")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.plan import quantities
+from trainshed.api import quantities
 
 SUFFIXES = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e2", "E-3"]
 TEXTS = st.builds("{}{}".format, st.decimals(-(10**9), 10**9, places=3), st.sampled_from(SUFFIXES))

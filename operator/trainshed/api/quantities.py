@@ -10,6 +10,8 @@ BINARY = {suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", "
 SMALL = {suffix: Decimal(1000) ** -power for power, suffix in enumerate(("m", "u", "n"), 1)}
 LARGE = {suffix: Decimal(1000) ** power for power, suffix in enumerate(("k", "M", "G", "T", "P", "E"), 1)}
 FACTORS = {**BINARY, **SMALL, "": Decimal(1), **LARGE}
+#: The characters of the longest text that is parsed.
+MAX_LENGTH = 66
 MAX_AMOUNT, SMALLEST_UNIT = Decimal(2**63 - 1), SMALL["n"]
 NUMBER = r"([+-]?\d{1,30}(?:\.\d{0,30})?|[+-]?\.\d{1,30})"
 FORM = re.compile(NUMBER + r"(?:([eE][+-]?\d{1,2})|([KMGTPE]i|[munkMGTPE])?)", re.ASCII)

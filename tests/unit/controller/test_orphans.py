@@ -1,4 +1,4 @@
-"""The finalizer of pods whose job is gone is removed."""
+"""The finalizer of pods whose job is gone is removed, and the right to exec of Roles whose job is gone."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from support.builders import a_pod
 from support.harness import Harness, a_spec
 from support.replace import replace
 from support.virtual_time import in_virtual_time
+from trainshed.api.digest import digest_of
 from trainshed.api.framework import JobDefaults
-from trainshed.client import Conflict
-from trainshed.controller.finalizers import INTERVAL, OrphanedFinalizers
+from trainshed.api.objects import ROLES, Dependent
+from trainshed.client import Conflict, Forbidden, NotFound
+from trainshed.controller.orphans import INTERVAL, Orphans
 from trainshed.frameworks.tensorflow import TENSORFLOW
+from trainshed.plan.dependents import LAST_APPLIED_HASH
 
 KEEPS = {"trainshed.dev/track-results": "true"}
 
@@ -36,8 +39,8 @@ async def an_orphaned_pod() -> Harness:
     return harness
 
 
-def orphans(harness: Harness, *, may_act: bool = True) -> OrphanedFinalizers:
-    return OrphanedFinalizers(harness.world, harness.view, lambda: may_act)
+def orphans(harness: Harness, *, may_act: bool = True) -> Orphans:
+    return Orphans(harness.world, harness.view, lambda: may_act, track_results=True)
 
 
 async def test_the_finalizer_of_a_pod_whose_job_is_gone_is_removed():
@@ -66,6 +69,23 @@ async def test_the_finalizer_of_a_pod_whose_job_is_not_cached_yet_stays():
     harness.world.jobs["TFJob", "mnist"]["metadata"]["uid"] = pod.owner
     await orphans(harness).reconcile()
     assert list(harness.world.pods) == ["mnist-chief-0"]
+
+
+async def test_only_the_kind_that_the_owner_reference_names_is_read():
+    harness = await an_orphaned_pod()
+    unreadable = replace(a_pod("other-0", has_finalizer=True, deleting=True), name="a-other-0", owner_kind="JAXJob")
+    harness.view.pods.store.changed(replace(unreadable, namespace="ml"))
+    read = harness.world.read_job
+
+    async def read_job(framework, namespace, name):
+        if framework.kind != "TFJob":
+            raise Forbidden(f'{framework.plural} "{name}" is forbidden')
+        return await read(framework, namespace, name)
+
+    harness.world.read_job = read_job
+    await orphans(harness).reconcile()
+    assert harness.world.pods == {}
+    assert [pod.name for pod in harness.view.orphans()] == ["a-other-0"], "its operator will release it"
 
 
 async def test_a_conflict_is_retried_in_the_next_round():
@@ -122,3 +142,49 @@ def test_the_search_is_periodic_and_only_by_the_leader():
 
     assert in_virtual_time(watch(True)) is True
     assert in_virtual_time(watch(False)) is False
+
+
+SEE = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+ENTER = {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"], "resourceNames": ["m-worker-0"]}
+APPLIED = {LAST_APPLIED_HASH: "0"}
+
+
+@pytest.mark.parametrize(
+    ("rules", "annotations", "owner", "left"),
+    [
+        ([SEE, ENTER], APPLIED, "", [SEE]),
+        (digest_of([SEE, ENTER]), APPLIED, "", []),
+        ([SEE], APPLIED, "", None),
+        ([SEE, {**ENTER, "resources": None}], APPLIED, "", None),
+        ([SEE, ENTER], {}, "", None),
+        ([SEE, ENTER], digest_of(APPLIED), "", None),
+        ([SEE, ENTER], APPLIED, "job-uid", None),
+    ],
+    ids=["an orphan", "a large one", "without exec", "malformed", "others wrote it", "many annotations", "of a job"],
+)
+async def test_a_role_that_has_lost_its_owner_gives_no_right_to_exec(rules, annotations, owner, left):
+    harness = Harness()
+    document = {"metadata": {"annotations": annotations}, "rules": rules}
+    role = Dependent(ROLES, "m-launcher", "u", "1", owner, "ml", "m", document)
+    harness.world.dependents[ROLES, role.name] = role
+    harness.view.dependents[ROLES].store.changed(role)
+    for _ in range(2):
+        await orphans(harness).reconcile()
+    assert harness.world.writes == ([] if left is None else ["patch roles m-launcher"])
+    assert harness.world.dependents[ROLES, role.name].document["rules"] == (rules if left is None else left)
+
+
+async def test_a_role_that_is_gone_is_forgotten():
+    harness = Harness()
+    role = Dependent(
+        ROLES, "m-launcher", "u", "1", "", "ml", "m", {"metadata": {"annotations": APPLIED}, "rules": [ENTER]}
+    )
+    roles = harness.view.dependents[ROLES].store
+    roles.changed(role)
+    harness.world.update_dependent = gone
+    await orphans(harness).reconcile()
+    assert roles.items == {}
+
+
+async def gone(*_):
+    raise NotFound("m-launcher")

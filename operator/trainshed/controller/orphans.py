@@ -1,0 +1,108 @@
+"""Tends what a job leaves behind: the job-tracking finalizer of pods, and the right of a launcher to enter pods."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+from trainshed.api.objects import ROLES, Dependent, Pod
+from trainshed.client import ApiError, Client, Forbidden, NotFound
+from trainshed.client.finalizers import release_finalizer
+from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
+from trainshed.plan import dependents
+
+from .cache import Cache
+
+#: Seconds between two searches.
+INTERVAL = 5.0
+
+#: All kinds, and both versions of MPIJob: another operator may run kinds that this one does not.
+ALL_FRAMEWORKS = (*FRAMEWORKS, MPI_VERSIONS["v2beta1"])
+
+log = logging.getLogger(__name__)
+
+
+class Orphans:
+    """Removes the finalizer from cached pods whose job is gone, and the right to exec from Roles without an owner.
+
+    It searches periodically, while `may_act` returns true. Pods are changed only with `track_results`. A Role loses its
+    owner when its job is deleted with its dependents orphaned: no reconcile takes names of pods from it any more.
+    """
+
+    def __init__(self, client: Client, cache: Cache, may_act: Callable[[], bool], *, track_results: bool) -> None:
+        self._client = client
+        self._cache = cache
+        self._may_act = may_act
+        self._track_results = track_results
+        self._busy: set[str] = set()
+
+    async def run(self) -> None:
+        """Search periodically without end. A namespace in which a request takes long delays no other."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await asyncio.sleep(INTERVAL)
+                for namespace, found in self._by_namespace().items() if self._may_act() else ():
+                    if namespace not in self._busy:
+                        self._busy.add(namespace)
+                        task = group.create_task(self._tend(found))
+                        task.add_done_callback(partial(self._done, namespace))
+
+    async def reconcile(self) -> None:
+        """Tend all objects whose job is gone; failures are retried in the next round."""
+        for found in self._by_namespace().values():
+            await self._tend(found)
+
+    def _by_namespace(self) -> dict[str, list[Pod | Dependent]]:
+        found: dict[str, list[Pod | Dependent]] = {}
+        for orphan in (*self._roles(), *(self._cache.orphans() if self._track_results else ())):
+            found.setdefault(orphan.namespace, []).append(orphan)
+        return found
+
+    def _roles(self) -> Iterator[Dependent]:
+        roles = self._cache.dependents.get(ROLES)
+        unowned = (role for role in roles.store.items.values() if not role.owner) if roles else ()
+        return (role for role in unowned if not role.deleting and dependents.without_exec(role))
+
+    def _done(self, namespace: str, _task: asyncio.Task[None]) -> None:
+        self._busy.remove(namespace)
+
+    async def _tend(self, found: Iterable[Pod | Dependent]) -> None:
+        """Tend the objects of a namespace; one that another client changes all the time delays no other."""
+        level = logging.WARNING
+        for orphan in found:
+            try:
+                await (self._release(orphan) if isinstance(orphan, Pod) else self._withdraw(orphan))
+            except ApiError as error:
+                what = "the finalizer" if isinstance(orphan, Pod) else "the right to exec"
+                is_foreign = isinstance(error, Forbidden) and self._is_of_other_operator(orphan)
+                text = "%s/%s: cannot remove %s of a deleted job: %s"
+                log.log(logging.DEBUG if is_foreign else level, text, orphan.namespace, orphan.name, what, error)
+                level = level if is_foreign else logging.DEBUG
+
+    def _is_of_other_operator(self, orphan: Pod | Dependent) -> bool:
+        return isinstance(orphan, Pod) and orphan.owner_kind not in self._cache.jobs
+
+    async def _release(self, pod: Pod) -> None:
+        if await owner_is_gone(self._client, pod):
+            self._cache.pods.left(pod.uid, await release_finalizer(self._client, pod))
+
+    async def _withdraw(self, role: Dependent) -> None:
+        store, patch = self._cache.dependents[ROLES].store, dependents.without_exec(role) or {}
+        try:
+            store.answered(await self._client.update_dependent(ROLES, role.namespace, role.name, patch))
+        except NotFound:
+            store.forgotten(role.uid)
+
+
+async def owner_is_gone(client: Client, pod: Pod) -> bool:
+    """Return whether the job that owns this pod no longer exists, read from the server; may raise an `ApiError`.
+
+    Only the kind that the owner reference names is read: others may not be served, or the operator may not read them.
+    """
+    for framework in (found for found in ALL_FRAMEWORKS if found.kind == pod.owner_kind):
+        job = await client.read_job(framework, pod.namespace, pod.job)
+        if job is not None and job["metadata"]["uid"] == pod.owner:
+            return False
+    return True
