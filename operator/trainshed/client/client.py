@@ -166,8 +166,8 @@ class ApiClient:
         return _remaining(dependent_decoder(resource).answer(left), uid) if left else None
 
     def is_busy(self) -> bool:
-        """Return whether objects wait to be created."""
-        return self.limiters.creates.waiting > 0
+        """Return whether objects wait to be created, besides those in namespaces that answer slowly."""
+        return self.limiters.creates.is_busy
 
     async def create_event(self, namespace: str, body: Document) -> None:
         """Create a core/v1 Event; its name makes a repeated request fail with `Conflict` instead of a duplicate."""

@@ -9,16 +9,24 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextvars import ContextVar
 from functools import partial
-from itertools import count, takewhile
-from typing import Any, TypeVar
+from itertools import chain, count, takewhile
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
 
 from trainshed.client import ApiError, Forbidden, Invalid, NameConflict, NotLeader, TooManyRequests, Unavailable
 
 T = TypeVar("T")
+#: The waiting requests of each flow, by the order of reconciles and of their arrival.
+Queues: TypeAlias = "OrderedDict[str, list[tuple[int, int, asyncio.Future[_Place]]]]"
 #: Requests in flight: an API server on two cores makes use of 16 to 32; more would only wait there.
 CREATES, DELETES, STATUSES, EVENTS, READS = 32, 32, 16, 4, 16
 #: Seconds after which a response counts as slow, a sign of overload.
 SLOW = 2.0
+#: The largest number of slow requests that take no room: each is a connection, and one more that the server has open.
+MAX_ASIDE = 128
+#: Seconds by which a timer may fire early.
+INSTANT = 0.001
 #: The largest share of a limiter for one namespace; a smaller one is reset after these seconds without a response.
 LARGEST_SHARE, KEPT = 0.75, 300.0
 #: The tries of a request whose outcome is unknown, and the first delay between them in seconds, doubled each time.
@@ -48,6 +56,14 @@ class TokenBucket:
             await asyncio.sleep(turn - now)
 
 
+class _Place(msgspec.Struct, eq=False):
+    """A request in flight. One that is `aside` takes no room from flows whose last response was not slow."""
+
+    flow: str
+    aside: bool
+    began: float = 0.0
+
+
 class Limiter:
     """Limits concurrent requests: `width` is halved after a 429, and grows by one after `width` successful responses.
 
@@ -56,19 +72,26 @@ class Limiter:
     Waiting requests are queued by flow, as a rule one per namespace, and the queues are served in turn: a thousand
     jobs of one namespace do not delay the others. Within a queue the request with the lowest RECONCILE_NUMBER is
     next. No flow may use the whole width. The share of a flow with slow responses or errors, as a webhook of its
-    namespace may cause them, is halved, so that other flows are admitted at once. A request that has no response for
-    SLOW seconds takes no room from flows whose last response was not slow, and the others together may not use the
-    whole width: there may be more namespaces with a webhook that does not answer than that.
+    namespace may cause them, is halved, so that other flows are admitted at once.
+
+    There may be more namespaces with a webhook that does not answer than the width. So flows whose last response was
+    slow are admitted beside the width, together to half as many requests; those whose only slow response it was come
+    first, as the others never have a quick one. A request of another flow that has no response for SLOW seconds takes
+    no room any more.
     """
 
     def __init__(self, width: int, token_bucket: TokenBucket) -> None:
         self._widest = float(width)
         self._resize(width)
-        #: The share of a flow, when it was learned, and whether its last response was slow.
-        self._shares: dict[str, tuple[float, float, bool]] = {}
+        #: The share of a flow, when it was learned, and how many of its last responses were slow.
+        self._shares: dict[str, tuple[float, float, int]] = {}
         self._under_way: dict[str, int] = {}
-        self._total = self._overdue = 0
-        self._queues: OrderedDict[str, list[tuple[int, int, asyncio.Future[None]]]] = OrderedDict()
+        self._total = self._aside = 0
+        #: The requests that may be slow yet, in the order in which they were sent.
+        self._young: dict[_Place, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        #: The queues of flows that are not slow, that were once, and that were more often in a row.
+        self._rings: tuple[Queues, Queues, Queues] = OrderedDict(), OrderedDict(), OrderedDict()
         self._arrivals = count()
         self._token_bucket = token_bucket
         self._closed = False
@@ -76,135 +99,161 @@ class Limiter:
     @property
     def waiting(self) -> int:
         """The number of waiting requests."""
-        return sum(len(queue) for queue in self._queues.values())
+        return sum(len(queue) for ring in self._rings for queue in ring.values())
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether requests wait of flows that are not slow."""
+        return bool(self._rings[0])
 
     def share(self, flow: str) -> int:
         """Return the number of requests in flight that a flow may have."""
         if flow not in self._shares:
             return self._largest_share
-        share, _, _ = self._shares[flow]
-        return max(1, min(self._largest_share, int(share)))
+        return max(1, min(self._largest_share, int(self._shares[flow][0])))
 
     async def run(self, flow: str, call: Callable[[], Awaitable[T]]) -> T:
         """Await `call` as soon as the limiter admits it, and return its result; its errors are passed on.
 
         Raises `NotLeader` if the limiter is closed.
         """
-        if self._queues or self._closed or not self._has_room(flow):
-            await self._wait_for_turn(flow)
+        rank = self._rank(flow)
+        if self._rings[rank] or self._closed or not (self._is_open(rank) and self._has_share(flow)):
+            place = await self._wait_for_turn(flow)
         else:
-            self._count(flow)
+            place = self._enter(flow)
         try:
             if self._token_bucket.limits:
                 await self._token_bucket.wait()
             if self._closed:
                 raise _shutting_down()
-            return await self._observed(flow, call)
+            return await self._observed(place, call)
         finally:
-            self._leave(flow)
+            self._leave(place)
 
-    async def _observed(self, flow: str, call: Callable[[], Awaitable[T]]) -> T:
+    async def _observed(self, place: _Place, call: Callable[[], Awaitable[T]]) -> T:
         """Await `call`, and learn from how it ends, or that it does not soon. A quick error says nothing."""
-        loop, is_slow = asyncio.get_running_loop(), False
-
-        def on_slow() -> None:
-            nonlocal is_slow
-            is_slow = True
-            self._overdue += 1
-            self._learn_share(flow, loop.time(), slow=True)
-            self._admit()
-
-        timer = loop.call_later(SLOW, on_slow)
+        clock = asyncio.get_running_loop().time
+        place.began = clock()
+        self._young[place] = None
+        self._watch()
         try:
             result = await call()
         except TooManyRequests as error:
             if not error.from_webhook:
                 self._resize(max(self._width / 2, 1.0))
-            elif not is_slow:
-                self._learn_share(flow, loop.time(), slow=True)
+            elif place in self._young:
+                self._learn_share(place.flow, clock(), slow=True)
             raise
         finally:
-            timer.cancel()
-            self._overdue -= is_slow
+            is_slow = place not in self._young
+            self._young.pop(place, None)
         if self._width < self._widest:
             self._resize(min(self._width + 1 / self._width, self._widest))
         if not is_slow:
-            self._learn_share(flow, loop.time(), slow=False)
+            self._learn_share(place.flow, clock(), slow=False)
         return result
+
+    def _watch(self) -> None:
+        """Look at the oldest request once it is slow. A timer for each request would cost too much."""
+        if self._timer is None and self._young:
+            self._timer = asyncio.get_running_loop().call_at(next(iter(self._young)).began + SLOW, self._look)
+
+    def _look(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for place in [*takewhile(lambda one: one.began <= now - SLOW + INSTANT, self._young)]:
+            del self._young[place]
+            self._aside += not place.aside
+            place.aside = True
+            self._learn_share(place.flow, now, slow=True)
+        self._timer = None
+        self._watch()
+        self._admit()
 
     def close(self) -> None:
         """Admit no more requests: waiting and new ones raise `NotLeader`; those in flight continue."""
         self._closed = True
-        for queue in self._queues.values():
-            for _, _, turn in queue:
+        for ring in self._rings:
+            for _, _, turn in chain.from_iterable(ring.values()):
                 if not turn.done():
                     turn.set_exception(_shutting_down())
-        self._queues.clear()
+            ring.clear()
 
-    async def _wait_for_turn(self, flow: str) -> None:
+    async def _wait_for_turn(self, flow: str) -> _Place:
         if self._closed:
             raise _shutting_down()
-        turn = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._queues.setdefault(flow, []), (RECONCILE_NUMBER.get(), next(self._arrivals), turn))
+        turn: asyncio.Future[_Place] = asyncio.get_running_loop().create_future()
+        queue = self._rings[self._rank(flow)].setdefault(flow, [])
+        heapq.heappush(queue, (RECONCILE_NUMBER.get(), next(self._arrivals), turn))
         self._admit()
         try:
-            await turn
+            return await turn
         except asyncio.CancelledError:
             if not turn.cancelled() and turn.exception() is None:  # it was admitted, and cancelled before it could run
-                self._leave(flow)
+                self._leave(turn.result())
             raise
 
-    def _leave(self, flow: str) -> None:
+    def _enter(self, flow: str) -> _Place:
+        place = _Place(flow, self._rank(flow) > 0)
+        self._total += 1
+        self._aside += place.aside
+        self._under_way[flow] = self._under_way.get(flow, 0) + 1
+        return place
+
+    def _leave(self, place: _Place) -> None:
         self._total -= 1
-        self._under_way[flow] -= 1
-        if not self._under_way[flow]:
-            del self._under_way[flow]
-        if self._queues:
-            self._admit()
+        self._aside -= place.aside
+        self._under_way[place.flow] -= 1
+        if not self._under_way[place.flow]:
+            del self._under_way[place.flow]
+        self._admit()
 
     def _admit(self) -> None:
-        while (flow := self._next()) is not None:
-            queue = self._queues.pop(flow)
-            _, _, turn = heapq.heappop(queue)
-            if queue:
-                self._queues[flow] = queue
-            if not turn.cancelled():
-                turn.set_result(None)
-                self._count(flow)
+        for rank, ring in enumerate(self._rings):
+            while ring and self._is_open(rank) and (flow := next(filter(self._has_share, ring), None)) is not None:
+                queue = ring.pop(flow)
+                _, _, turn = heapq.heappop(queue)
+                if queue:
+                    ring[flow] = queue
+                if not turn.cancelled():
+                    turn.set_result(self._enter(flow))
 
-    def _next(self) -> str | None:
-        if self._total - self._overdue < self.width:
-            for flow in self._queues:
-                if self._has_room(flow):
-                    return flow
-        return None
+    def _rank(self, flow: str) -> int:
+        """Return the index of the ring of a flow."""
+        return min(self._shares[flow][2], 2) if flow in self._shares else 0
 
-    def _has_room(self, flow: str) -> bool:
-        if flow in self._shares and self._shares[flow][2]:
-            is_free = self._total < self._largest_share
-        else:
-            is_free = self._total - self._overdue < self.width
-        return is_free and self._under_way.get(flow, 0) < self.share(flow)
+    def _is_open(self, rank: int) -> bool:
+        if rank:
+            return self._aside < max(1, self.width // 2)
+        return self._total - min(self._aside, MAX_ASIDE) < self.width
 
-    def _count(self, flow: str) -> None:
-        self._total += 1
-        self._under_way[flow] = self._under_way.get(flow, 0) + 1
+    def _has_share(self, flow: str) -> bool:
+        return self._under_way.get(flow, 0) < self.share(flow)
 
     def _resize(self, width: float) -> None:
         self._width = width
-        #: The number of requests that may be in flight now.
+        #: The number of requests that may be in flight now, besides those of slow flows.
         self.width = max(1, int(width))
         self._largest_share = max(1, int(self.width * LARGEST_SHARE))
 
     def _learn_share(self, flow: str, now: float, *, slow: bool) -> None:
         if not (slow or self._shares):
             return
-        share, _, _ = self._shares.pop(flow, (self._widest, 0.0, False))
+        queue = self._rings[self._rank(flow)].pop(flow, None)
+        share, _, times = self._shares.pop(flow, (self._widest, 0.0, 0))
         share = max(share / 2, 1.0) if slow else share + 1 / share
         if slow or share < self._widest:
-            self._shares[flow] = share, now, slow
+            self._shares[flow] = share, now, times + 1 if slow else 0
+        if queue:
+            self._rings[self._rank(flow)][flow] = queue
+        self._forget(now)
+
+    def _forget(self, now: float) -> None:
+        """Forget what was learned long ago, but of a flow that waits: its turn may not come for as long."""
         for old in [*takewhile(lambda one: self._shares[one][1] < now - KEPT, self._shares)]:
-            del self._shares[old]
+            share, _, times = self._shares.pop(old)
+            if old in self._under_way or old in self._rings[min(times, 2)]:
+                self._shares[old] = share, now, times
 
 
 class Limiters:

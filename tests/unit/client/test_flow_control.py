@@ -159,24 +159,63 @@ def test_a_call_that_is_given_up_after_a_long_time_was_slow():
 def test_more_namespaces_without_answers_than_the_width_do_not_hold_up_others(dead):
     async def scenario() -> list[float]:
         lane, waited = Limiter(16, TokenBucket()), []
-
-        async def ask(flow: str) -> None:
-            while True:
-                await lane.run(flow, lambda: asyncio.sleep(10))
-
-        tasks = [asyncio.create_task(ask(f"dead-{number}")) for number in range(dead)]
+        tasks = [asyncio.create_task(asking(lane, f"dead-{number}", 10)) for number in range(dead)]
         await asyncio.sleep(3 * dead / 16)
         for _ in range(40):
             began = clock()
             await asyncio.gather(*(lane.run("ml", lambda: asyncio.sleep(0.1)) for _ in range(12)))
             waited.append(clock() - began)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert (lane._total, lane._overdue, lane._under_way) == (0, 0, {})
+        await end(tasks)
+        assert (lane._total, lane._aside, lane._under_way) == (0, 0, {})
         return waited
 
     assert max(in_virtual_time(scenario())) < 0.5
+
+
+async def asking(lane: Limiter, flow: str, seconds: float) -> None:
+    while True:
+        await lane.run(flow, lambda: asyncio.sleep(seconds))
+
+
+async def end(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def test_a_namespace_with_one_slow_response_waits_neither_for_busy_ones_nor_for_those_without_answers():
+    async def scenario() -> float:
+        lane = Limiter(16, TokenBucket())
+        tasks = [asyncio.create_task(asking(lane, f"busy-{number % 4}", 0.05)) for number in range(40)]
+        tasks += [asyncio.create_task(asking(lane, f"dead-{number}", 10)) for number in range(40)]
+        await asyncio.sleep(120)
+        await lane.run("ml", lambda: asyncio.sleep(3))
+        began = clock()
+        await lane.run("ml", lambda: asyncio.sleep(0))
+        waited = clock() - began
+        await end(tasks)
+        return waited
+
+    assert in_virtual_time(scenario()) < 10, "one of those without answers ends, and its turn is next"
+
+
+def test_slow_namespaces_stay_known_while_they_wait_and_their_requests_are_bounded():
+    async def scenario() -> tuple[float, int, bool, int]:
+        lane, most = Limiter(4, TokenBucket()), 0
+        tasks = [asyncio.create_task(asking(lane, f"dead-{number}", 30)) for number in range(1000)]
+        for _ in range(1000):
+            await asyncio.sleep(1)
+            most = max(most, lane._total)
+        began = clock()
+        await lane.run("ml", lambda: asyncio.sleep(0.01))
+        found = clock() - began, most, lane.is_busy, lane.waiting
+        await end(tasks)
+        return found
+
+    waited, most, is_busy, waiting = in_virtual_time(scenario())
+    assert waited < 0.1
+    assert most <= 4 + 128
+    assert (is_busy, waiting) == (False, 998), "two are in flight"
 
 
 def test_one_slow_response_does_not_hold_up_a_namespace_for_long():
@@ -226,7 +265,7 @@ async def test_a_cancelled_request_frees_its_place(turns: int):
     await asyncio.gather(*tasks, return_exceptions=True)
     assert await asyncio.gather(*(lane.run("ml", fine) for _ in range(3))) == [1, 1, 1]
     assert not lane._under_way
-    assert not lane._queues
+    assert not any(lane._rings)
 
 
 async def test_the_rate_is_limited_after_a_burst():
