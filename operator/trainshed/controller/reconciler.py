@@ -73,6 +73,7 @@ class Reconciler:
         self._rejections = StatusRejections()
         self._statuses = StatusWrites()
         self._lookups = asyncio.Semaphore(MAX_POD_LOOKUPS)
+        self._uids: dict[JobKey, str] = {}
 
     async def reconcile(self, key: JobKey, now: datetime) -> Result:
         """Observe the job, plan, and execute the plan."""
@@ -81,11 +82,8 @@ class Reconciler:
         except ApiError as error:
             return Result(error=error)
         snapshot = self._cache.snapshot(key, now)
+        self._forget_others(key, snapshot.job.uid if snapshot else "")
         if snapshot is None:
-            self._debounce.forget(key)
-            self._metrics.forget(key)
-            self._rejections.forget(key)
-            self._statuses.forget(key)
             return Result()
         try:
             if self._cache.is_stale(snapshot):
@@ -103,6 +101,17 @@ class Reconciler:
         """Drop the per-job state of a leader; another replica acts now."""
         self._debounce, self._rejections, self._statuses = StatusDebounce(), StatusRejections(), StatusWrites()
         self._executor.step_down()
+
+    def _forget_others(self, key: JobKey, uid: str) -> None:
+        """Forget what is remembered by name of a job that is gone; one with another uid may have its name already."""
+        if self._uids.get(key, uid) != uid:
+            self._debounce.forget(key)
+            self._metrics.forget(key)
+            self._rejections.forget(key)
+            self._statuses.forget(key)
+        self._uids[key] = uid
+        if not uid:
+            del self._uids[key]
 
     async def _catch_up(self, key: JobKey) -> None:
         """GET a job of which kopf's watch has delivered a version that the operator's own watch has not."""

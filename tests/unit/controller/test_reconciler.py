@@ -111,6 +111,23 @@ async def test_a_deleted_job_gets_no_pods(then):
         assert harness.world.pods["mnist-worker-0"].owner == harness.job()["metadata"]["uid"]
 
 
+async def test_a_job_of_the_same_name_inherits_neither_a_delay_of_its_status_nor_a_start_time():
+    def renewed(harness: Harness) -> Harness:
+        harness.world.submit("TFJob", "mnist", SMALL)
+        harness.hear()
+        return harness
+
+    old = Harness(a_spec(Chief=1, Worker=MANY))
+    await old.reconcile()
+    old.world.jobs.clear()
+    old.world.pods.clear()
+    again, first = renewed(old), renewed(Harness())
+    outcomes = [await harness.reconcile() for harness in (again, first)]
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0].requeue_at - first.world.now < PROGRESS
+    assert again.metrics._starting._since == first.metrics._starting._since
+
+
 @pytest.mark.parametrize(("age", "made"), [(-2, True), (0, True), (2, True), (3, False), (-3, False), (30, False)])
 async def test_only_a_new_job_is_not_read_before_its_pods_are_created(age, made):
     harness = Harness()
