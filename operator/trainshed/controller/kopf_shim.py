@@ -23,7 +23,7 @@ from trainshed.api.framework import Framework
 from trainshed.api.job import Document, JobKey
 from trainshed.client import lists
 from trainshed.client.credentials import Credentials, TokenSource
-from trainshed.client.transport import MAX_RESPONSE_BYTES
+from trainshed.client.transport import HEAD_BYTES, MAX_LINE_BYTES, MAX_RESPONSE_BYTES
 
 #: Seconds before kopf is restarted after an error; the operator's own informers deliver the same events meanwhile.
 RESTART_DELAY = 5.0
@@ -118,6 +118,37 @@ class ObjectList(msgspec.Struct, rename="camel", omit_defaults=True):
     metadata: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class Line:
+    """A line of a watch that arrives in pieces; of one of more than MAX_LINE_BYTES only the beginning is kept."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def add(self, piece: bytes) -> None:
+        """Add a piece that does not end the line."""
+        self._size += len(piece)
+        self._pieces.append(piece)
+        if self._size > MAX_LINE_BYTES:
+            self._pieces = [b"".join((*self._pieces[:-1], piece[:HEAD_BYTES]))[:HEAD_BYTES]]
+
+    def ended(self, piece: bytes) -> bytes:
+        """Return the whole line and begin the next one; of one that is too long its identity, or nothing."""
+        self.add(piece)
+        content, size = b"".join(self._pieces), self._size
+        self._pieces, self._size = [], 0
+        return content if size <= MAX_LINE_BYTES else _identity(content)
+
+
+def _identity(beginning: bytes) -> bytes:
+    """Return the event that begins like this with the identity of its object only, or b"" if that is not there."""
+    head = lists.event_head(beginning)
+    if head is None:
+        return b""
+    known = Metadata(head.name, head.namespace, head.uid, head.version)
+    return msgspec.json.encode(WatchEvent(head.type, PartialObject(known)))
+
+
 class NewEvents:
     """The content of a watch without the events that the operator's cache has already.
 
@@ -137,13 +168,11 @@ class NewEvents:
 
     async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
         """Yield whole lines."""
-        kept: list[bytes] = []  # of a line: joined once, because it may have many megabytes
+        current = Line()
         async for data in self._content.iter_chunked(size):
-            *lines, rest = data.split(b"\n")
-            if lines:
-                lines[0] = b"".join((*kept, lines[0]))
-                kept = []
-            kept.append(rest)
+            *ends, rest = data.split(b"\n")
+            lines = [current.ended(end) for end in ends]
+            current.add(rest)
             events = [self._event(line) for line in lines]
             if not all(event is None or self._has(event) for event in events):
                 await asyncio.sleep(INFORMER_DELAY)
@@ -154,7 +183,7 @@ class NewEvents:
                 elif (now := asyncio.get_running_loop().time()) >= self._next_bookmark:
                     self._next_bookmark = now + BOOKMARK_INTERVAL
                     yield msgspec.json.encode(WatchEvent("BOOKMARK", event.object)) + b"\n"
-        yield b"".join(kept)
+        yield current.ended(b"")
 
     def _event(self, line: bytes) -> WatchEvent | None:
         with contextlib.suppress(msgspec.DecodeError, RecursionError):

@@ -241,6 +241,25 @@ async def test_of_the_events_that_the_cache_has_kopf_sees_one_bookmark_a_second(
         assert found == [*bookmarks(versions), *others]
 
 
+async def test_of_a_line_without_bound_kopf_gets_the_identity_and_then_the_next_lines(monkeypatch):
+    monkeypatch.setattr(kopf_shim, "MAX_LINE_BYTES", 8000)
+    known = {"name": "mnist", "namespace": "ml", "uid": "u", "resourceVersion": "6"}
+    event = json.dumps({"type": "ADDED", "object": {"metadata": known}}, separators=(",", ":")).encode()
+    long = event[:-3] + b',"labels":{"a":"%s"}}}}\n' % (b"b" * 100_000)
+    unknown = line("ADDED", "6", labels={"a": "b" * 100_000})  # does not begin as the API server writes it
+    found = await shown([long, unknown, line("ADDED", "7")], lambda _uid, _version: False)
+    assert found == [event + b"\n", b"\n", line("ADDED", "7")]
+
+
+async def test_no_more_of_a_line_without_bound_is_kept_than_its_beginning():
+    current, piece = kopf_shim.Line(), b"a" * (1 << 20)
+    for _ in range(40):
+        current.add(piece)
+    assert sum(map(len, current._pieces)) == kopf_shim.HEAD_BYTES
+    assert current.ended(b"") == b""
+    assert current.ended(b"next") == b"next"
+
+
 #: What users write into the metadata of jobs: kopf removes this finalizer, for which the operator has no right.
 FOREIGN = {"finalizers": ["kopf.zalando.org/KopfFinalizerMarker"], "labels": {f"a{n}": "" for n in range(10_000)}}
 
