@@ -126,7 +126,7 @@ class World:
         self.writes.append(f"delete job {name}")
         job = self.jobs.get((framework.kind, name))
         if job is None:
-            return
+            raise NotFound(name)
         if (uid, version) != (job["metadata"]["uid"], job["metadata"]["resourceVersion"]):
             raise Conflict(name)
         del self.jobs[framework.kind, name]

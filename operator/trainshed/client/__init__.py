@@ -206,7 +206,10 @@ class Client(Protocol):
         ...
 
     async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str, version: str) -> None:
-        """Delete the job with this uid, with background propagation; raises `Conflict` if the version differs."""
+        """Delete the job with this uid, with background propagation.
+
+        Raises `Conflict` if the version differs, and `NotFound` if there is no such job.
+        """
         ...
 
     async def create_pod(self, namespace: str, pod: CreatePod) -> Pod:

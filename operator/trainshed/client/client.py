@@ -107,8 +107,9 @@ class ApiClient:
         return events
 
     async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str, version: str) -> None:
-        """Delete the job with this uid, with background propagation; raises `Conflict` if the version differs."""
-        await self._delete(Path(framework.prefix, framework.plural, namespace, name), uid, None, version)
+        """Delete the job with this uid, with background propagation; raises `Conflict` or `NotFound`."""
+        if await self._delete(Path(framework.prefix, framework.plural, namespace, name), uid, None, version) is None:
+            raise NotFound(f"{framework.kind} {namespace}/{name}")
 
     async def create_pod(self, namespace: str, pod: CreatePod) -> Pod:
         """Create a pod; raises `NameConflict` if another controller has a pod of that name."""

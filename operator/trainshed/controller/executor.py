@@ -142,7 +142,10 @@ class Executor:
         self._writes.clear()
 
     async def run(self, snapshot: Snapshot, actions: Iterable[Action]) -> Outcome:
-        """Execute the actions and return their outcome, as their groups say."""
+        """Execute the actions and return their outcome, as their groups say.
+
+        Raises `NotFound` if the job was to be deleted and another has deleted it.
+        """
         wanted, record = tuple(actions), _Record()
         if not wanted:
             return Outcome()
@@ -154,7 +157,7 @@ class Executor:
         try:
             create = partial(_create, tasks, was_refused=snapshot.refusal is not None)
             made, deleted = await run_concurrently([create, partial(_delete, tasks)])
-            errors = [*made, *deleted] or await run_with_slow_start(tasks.get(Group.JOB, ()))
+            errors = [*made, *deleted] or await _delete_job(tasks)
         finally:
             for event, names in success_events(snapshot, record.done).items():
                 self._recorder.record(snapshot.job, event, names)
@@ -171,6 +174,8 @@ class Executor:
                 self._require_lasting(action, write, now)
             await self._do(snapshot, action)
         except ApiError as error:
+            if isinstance(action, DeleteJob) and isinstance(error, NotFound):
+                raise  # another has deleted it
             if isinstance(error, Altered) and error.pod:
                 self._cache.spoiled(error.pod)
             await release_unselected(self._client, error)
@@ -256,6 +261,15 @@ class Executor:
 def is_role_update(action: Action) -> bool:
     """Return whether the action may take a right back, which must not wait for anything else."""
     return isinstance(action, UpdateDependent) and action.resource is ROLES
+
+
+async def _delete_job(tasks: Mapping[Group, list[Task]]) -> list[ApiError]:
+    """Delete the job, if it is to be deleted; return the error. Raises `NotFound` if another has deleted it."""
+    errors = await run_with_slow_start(tasks.get(Group.JOB, ()))
+    for error in errors:
+        if isinstance(error, NotFound):
+            raise error
+    return errors
 
 
 async def _create(tasks: Mapping[Group, list[Task]], *, was_refused: bool) -> list[ApiError]:

@@ -126,10 +126,10 @@ class LocalCluster:
         """Do nothing: each pod of the job is in the cache."""
 
     async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str, version: str) -> None:
-        """Delete the job with this uid, and what it owns; raises `Conflict` if the version differs."""
+        """Delete the job with this uid, and what it owns; raises `Conflict` if the version differs, and `NotFound`."""
         job = self.find(framework.kind, namespace, name)
         if job is None or job["metadata"]["uid"] != uid:
-            return
+            raise NotFound(f"{framework.kind} {namespace}/{name}")
         if job["metadata"]["resourceVersion"] != version:
             raise Conflict(f"{framework.kind} {namespace}/{name} has changed")
         self._drop(job)

@@ -197,7 +197,8 @@ async def test_a_job_is_read_uncached_and_deleted_at_its_version(gateway, user):
     assert await gateway.read_job(*where)
     await gateway.delete_job(*where, job.uid, version)
     assert await gateway.read_job(*where) is None
-    await gateway.delete_job(*where, job.uid, version)
+    with pytest.raises(NotFound):
+        await gateway.delete_job(*where, job.uid, version)
 
 
 async def test_only_the_events_about_one_object_that_is_not_scheduled_are_read(gateway, user):

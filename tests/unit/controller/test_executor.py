@@ -23,7 +23,16 @@ from trainshed.api.actions import (
 )
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, VOLCANO_GROUPS
-from trainshed.client import ApiError, Conflict, Forbidden, Invalid, NameConflict, TooManyRequests, Unavailable
+from trainshed.client import (
+    ApiError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NameConflict,
+    NotFound,
+    TooManyRequests,
+    Unavailable,
+)
 from trainshed.controller.executor import TRAITS, Executor
 from trainshed.controller.metrics import COUNTERS
 from trainshed.plan import plan
@@ -185,6 +194,16 @@ async def test_a_deleted_job_is_removed_and_counted_once():
     assert scene.view.snapshot(KEY, scene.world.now) is None
     assert scene.counted() == {"training_operator_jobs_deleted": 1}
     assert await scene.events() == ["event SuccessfulDeleteJob"]
+
+
+async def test_a_job_that_another_has_deleted_is_neither_counted_nor_reported():
+    scene = Scene()
+    job = scene.snapshot().job
+    del scene.world.jobs["TFJob", "mnist"]
+    with pytest.raises(NotFound):
+        await scene.run(DeleteJob(job.uid, job.version))
+    assert scene.counted() == {}
+    assert await scene.events() == []
 
 
 async def test_a_changed_job_is_not_deleted_and_no_event_is_written():
