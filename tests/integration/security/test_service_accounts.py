@@ -119,27 +119,89 @@ def test_jobs_without_template_roles_or_spec_are_refused_by_the_schema(people: P
         assert code(people.jobs_only, wanted) in (201, 422)
 
 
-@pytest.fixture
-def running(people: People) -> Document:
-    """A running job of a user with the right: its workers have an account."""
-    wanted = with_account(job("PyTorchJob", f"theirs-{uuid.uuid4().hex[:6]}", Master=1, Worker=2), "builder", "Worker")
+def of(part: Document, kind: str = "PyTorchJob", role: str = "Worker") -> Document:
+    """A patch of a role."""
+    return {"spec": {KINDS[kind].field: {role: part}}}
+
+
+def pods(kind: str = "PyTorchJob", role: str = "Worker", **spec: object) -> Document:
+    """A patch of the pods of a role."""
+    return of({"template": {"spec": spec}}, kind, role)
+
+
+def marks(**metadata: object) -> Document:
+    """A patch of the metadata of the workers' pods."""
+    return of({"template": {"metadata": metadata}})
+
+
+def image(kind: str = "PyTorchJob", role: str = "Worker") -> Document:
+    """A patch with another image."""
+    return pods(kind, role, containers=[{"name": KINDS[kind].container, "image": "mine"}])
+
+
+GATED = {"schedulingGates": [{"name": "kueue.x-k8s.io/topology"}], "schedulerName": "a", "priorityClassName": "b"}
+WAITS = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "autoscaling.x-k8s.io/provisioning-class-name": "x"}
+#: What a change of a job, one role of which has a strong account, is to a user who may not use it.
+FREE, REFUSED = 200, 403
+CHANGES = [
+    ("suspend", {"spec": {"runPolicy": {"suspend": True}}}, FREE),
+    ("run policy", {"spec": {"runPolicy": {"ttlSecondsAfterFinished": 5, "backoffLimit": 1}}}, FREE),
+    ("scheduling policy", {"spec": {"runPolicy": {"schedulingPolicy": {"queue": "a"}}}}, FREE),
+    ("metadata of the job", {"metadata": {"labels": {"a": "b"}, "annotations": {"a": "b"}}}, FREE),
+    ("replicas", of({"replicas": 1}), FREE),
+    ("limits of replicas", {"spec": {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 3}}}, FREE),
+    ("placement", pods(nodeSelector={"gpu": "a"}, tolerations=[{"key": "gpu", "operator": "Exists"}], **GATED), FREE),
+    ("labels of Kueue", marks(labels={"kueue.x-k8s.io/podset": "worker"}), FREE),
+    ("annotations of queues", marks(annotations={"kueue.x-k8s.io/workload": "a", **WAITS}), FREE),
+    ("image", image(), REFUSED),
+    ("account", pods(serviceAccountName="admin"), REFUSED),
+    ("no account", pods(serviceAccountName=None), REFUSED),
+    ("account for another role", pods(role="Master", serviceAccountName="builder"), REFUSED),
+    ("init container", pods(initContainers=[{"name": "first", "image": "mine"}]), REFUSED),
+    ("node", pods(nodeName="mine"), REFUSED),
+    ("hostname", pods(hostAliases=[{"ip": "198.18.0.1", "hostnames": ["theirs"]}]), REFUSED),
+    ("another role's image", image(role="Master"), REFUSED),
+    ("role less", of(None, role="Master"), REFUSED),
+    ("labels", marks(labels={"app": "payments"}), REFUSED),
+    ("no labels", marks(labels={"kept": None}), REFUSED),
+    ("annotations", marks(annotations={"vault.hashicorp.com/agent-inject": "true"}), REFUSED),
+    ("no annotations", marks(annotations={"kept": None}), REFUSED),
+    ("a label among Kueue's", marks(labels={"kueue.x-k8s.io/podset": "worker", "app": "payments"}), REFUSED),
+    ("restart policy", of({"restartPolicy": "OnFailure"}), REFUSED),
+    ("rendezvous", {"spec": {"elasticPolicy": {"rdzvHost": "mine.example"}}}, REFUSED),
+    ("restarts of torchrun", {"spec": {"elasticPolicy": {"maxRestarts": 3}}}, REFUSED),
+    ("processes", {"spec": {"nprocPerNode": "2"}}, REFUSED),
+    ("names in DNS", {"metadata": {"annotations": {"trainshed.dev/services": "Job"}}}, REFUSED),
+    ("launcher", image("MPIJob", "Launcher"), REFUSED),
+    ("entered container", {"spec": {"mainContainer": "other"}}, REFUSED),
+    ("slots", {"spec": {"slotsPerWorker": 2}}, REFUSED),
+    ("dynamic workers", {"spec": {"enableDynamicWorker": True}}, REFUSED),
+]
+OTHER_KINDS = {"launcher": "MPIJob", "entered container": "MPIJob", "slots": "MPIJob", "dynamic workers": "TFJob"}
+
+
+def theirs(people: People, kind: str) -> Document:
+    """A job of a user with the right: its workers have an account."""
+    roles = {"Worker": 2} | {role: 1 for role in KINDS[kind].least if role != "Worker"}
+    wanted = with_account(job(kind, f"theirs-{uuid.uuid4().hex[:6]}", **roles), "builder", "Worker")
+    replicas(wanted, "Worker")["template"]["metadata"] = {"labels": {"kept": "a"}, "annotations": {"kept": "a"}}
     people.pods_too.create(wanted)
     return wanted
 
 
-@pytest.mark.parametrize(
-    "patch",
-    [
-        pytest.param({"spec": {"runPolicy": {"suspend": True}}}, id="suspend"),
-        pytest.param({"metadata": {"labels": {"a": "b"}, "annotations": {"a": "b"}}}, id="labels"),
-        pytest.param({"spec": {"runPolicy": {"ttlSecondsAfterFinished": 5}}}, id="run policy"),
-        pytest.param({"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 1}}}}, id="replicas"),
-    ],
-)
-def test_fields_that_do_not_run_as_the_account_may_be_changed_without_the_right(
-    people: People, running: Document, patch: Document
-):
-    assert change(people.jobs_only, running, patch) == 200
+@pytest.fixture
+def running(people: People) -> Document:
+    """A running PyTorchJob of a user with the right."""
+    return theirs(people, "PyTorchJob")
+
+
+@pytest.mark.fault("J8")
+def test_changes_of_what_runs_as_an_account_or_of_how_it_is_reached_need_the_right(people: People):
+    found = {}
+    for name, patch, _ in CHANGES:
+        wanted = theirs(people, OTHER_KINDS.get(name, "PyTorchJob"))
+        found[name] = change(people.jobs_only, wanted, patch), change(people.pods_too, wanted, patch)
+    assert found == {name: (verdict, 200) for name, _, verdict in CHANGES}
 
 
 def test_a_change_of_the_queue_needs_no_right(people: People, running: Document):
@@ -154,36 +216,12 @@ def test_a_change_of_the_queue_needs_no_right(people: People, running: Document)
     assert change(people.jobs_only, running, taken_back) == 200
 
 
-@pytest.mark.fault("J8")
-@pytest.mark.parametrize(
-    ("role", "spec"),
-    [
-        pytest.param("Worker", {"containers": [{"name": "pytorch", "image": "mine"}]}, id="another image"),
-        pytest.param("Worker", {"serviceAccountName": "admin"}, id="another account"),
-        pytest.param("Worker", {"initContainers": [{"name": "first", "image": "mine"}]}, id="one more container"),
-        pytest.param("Master", {"serviceAccountName": "builder"}, id="the account for another role"),
-    ],
-)
-def test_changes_of_what_runs_as_an_account_need_the_right(
-    people: People, running: Document, role: str, spec: Document
-):
-    patch = pod_patch(running, role, spec)
-    assert change(people.jobs_only, running, patch) == 403
-    assert change(people.pods_too, running, patch) == 200
-
-
 def test_an_added_role_is_checked(people: People):
     wanted = job("PyTorchJob", "grows", Master=1)
     people.jobs_only.create(wanted)
     more = with_account(job("PyTorchJob", "grows", Master=1, Worker=1), "builder", "Worker")["spec"]
     assert change(people.jobs_only, wanted, {"spec": more}) == 403
     assert change(people.as_builder, wanted, {"spec": more}) == 200
-
-
-def test_removing_the_account_needs_no_right(people: People, running: Document):
-    assert (
-        change(people.jobs_only, running, pod_patch(running, "Worker", {"serviceAccountName": None, "x": None})) == 200
-    )
 
 
 @pytest.mark.fault("J8")
@@ -216,6 +254,18 @@ def test_the_biggest_jobs_are_within_the_servers_budget(people: People):
     assert change(people.jobs_only, big, {"spec": {"runPolicy": {"suspend": True}}}) == 200
     more = [{"name": "tensorflow", "image": "python:3.11-slim", "env": [*variables, {"name": "ONE", "value": "more"}]}]
     assert change(people.jobs_only, big, pod_patch(big, "Evaluator", {"containers": more})) == 403
+
+
+@pytest.mark.parametrize(("count", "verdict"), [(990, FREE), (10_000, REFUSED)])
+def test_many_annotations_are_within_the_servers_budget(people: People, count: int, verdict: int):
+    wanted = with_account(job("PyTorchJob", "marked", Master=1, Worker=1), "builder")
+    for role in ("Master", "Worker"):
+        many = {f"{number:05}": "" for number in range(count)}
+        replicas(wanted, role)["template"]["metadata"] = {"annotations": many}
+    people.pods_too.create(wanted)
+    assert change(people.jobs_only, wanted, {"spec": {"runPolicy": {"suspend": True}}}) == FREE
+    assert change(people.jobs_only, wanted, marks(annotations={"kueue.x-k8s.io/workload": "a"})) == verdict
+    assert change(people.jobs_only, wanted, marks(annotations={"a": "b"})) == REFUSED
 
 
 def test_the_server_reports_no_type_errors_in_the_policy(server: ControlPlane, user: UserClient):
