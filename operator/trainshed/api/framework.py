@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
-from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -272,24 +270,6 @@ def own_container(known: FrameworkContainer, containers: Sequence[Document], mai
 def child_name(job: Job, replica: Replica) -> str:
     """Return the name of the pod and the Service of a replica."""
     return f"{job.name}-{replica}"
-
-
-def replicas_by_name(job: Job) -> Mapping[str, Replica]:
-    """Return all replicas of a job by the names of their pods, in the order of its roles."""
-    return _replicas_by_name(job.name, tuple((group.role, group.count) for group in job.groups))
-
-
-#: A large job is planned many times in a row; its replicas take a tenth of the time of a plan.
-@lru_cache(maxsize=2)
-def _replicas_by_name(job: str, sizes: tuple[tuple[str, int], ...]) -> Mapping[str, Replica]:
-    found: dict[str, Replica] = {}
-    for role, count in sizes:
-        if role in SINGLETON_ROLES:
-            found |= {f"{job}-{replica}": replica for replica in (Replica(role, index) for index in range(count))}
-        else:  # as `child_name` does, in a third of the time
-            head = f"{job}-{role.lower()}-"
-            found |= {f"{head}{index}": Replica(role, index) for index in range(count)}
-    return MappingProxyType(found)
 
 
 def index_label(replica: Replica) -> dict[str, str]:

@@ -7,7 +7,7 @@ import binascii
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from operator import itemgetter
 
 import msgspec
@@ -28,7 +28,12 @@ class Indexes(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, indexes: Iterable[int]) -> Indexes:
         """Return the set of these indexes."""
-        return cls(_joined((index, index) for index in indexes))
+        ordered = sorted(set(indexes))
+        if not ordered:
+            return cls()
+        gaps = [pair for pair in pairwise(ordered) if pair[1] - pair[0] > 1]
+        firsts, lasts = (ordered[0], *(after for _, after in gaps)), (*(before for before, _ in gaps), ordered[-1])
+        return cls(tuple(zip(firsts, lasts, strict=True)))
 
     @classmethod
     def parse(cls, text: str) -> Indexes:
@@ -39,6 +44,12 @@ class Indexes(msgspec.Struct, frozen=True):
 
     def __or__(self, other: Indexes) -> Indexes:
         return Indexes(_joined((*self.ranges, *other.ranges)))
+
+    def __sub__(self, other: Indexes) -> Indexes:
+        if not self.ranges or not other.ranges:
+            return self
+        end = self.ranges[-1][1] + 1
+        return (self.gaps(end) | other.below(end)).gaps(end)
 
     def __contains__(self, index: int) -> bool:
         place = bisect_right(self.ranges, index, key=itemgetter(0))
@@ -53,6 +64,12 @@ class Indexes(msgspec.Struct, frozen=True):
     def below(self, count: int) -> Indexes:
         """Return the indexes that are smaller than `count`."""
         return Indexes(tuple((first, min(last, count - 1)) for first, last in self.ranges if first < count))
+
+    def gaps(self, count: int) -> Indexes:
+        """Return the indexes below `count` that are not in the set, which has none from `count` on."""
+        edges = (-1, *(edge for found in self.ranges for edge in found), count)
+        between = zip(edges[::2], edges[1::2], strict=True)
+        return Indexes(tuple((before + 1, after - 1) for before, after in between if after - before > 1))
 
     def text(self, room: int) -> str:
         """Return the set in at most `room` characters, as ranges or else as a bitmap.

@@ -6,7 +6,7 @@ Names and contents of the objects are v1's. Open MPI 5 and MPICH read PRTE_MCA_ 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -28,6 +28,7 @@ from trainshed.api.framework import (
 )
 from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope
 from trainshed.api.objects import CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, DesiredDependent
+from trainshed.api.replicas import replicas_by_name
 from trainshed.api.spec import Count, JobSpec, ReplicaSpec, RunPolicyField, RunPolicySpec
 from trainshed.api.validation import (
     config_map_too_large,
@@ -126,18 +127,16 @@ def dependents(job: Job, job_defaults: JobDefaults, pods: PodNames) -> tuple[Des
     The Role names pods that exist and are this job's: a pod of another job may have the name of a worker that does not
     exist. Where all pods restart together it names all or none, so that it is written once for all of them.
     """
-    name, account, workers = f"{job.name}-launcher", _account(job), _workers(job)
-    labels = (("app", job.name),)
-    hosts = [f"{name} slots={job.options_as(MPIJobOptions).slots}"] if computes(job) else []
-    hosts += [f"{worker} slots={job.options_as(MPIJobOptions).slots}" for worker in workers]
-    up, there = set(pods.running), set(pods.existing)
-    entered = [worker for worker in workers if worker in there]
-    if len(entered) < len(workers) and (job.scope or scope(job)) is Scope.JOB:
+    name, account, count = f"{job.name}-launcher", _account(job), _workers(job)
+    labels, slots = (("app", job.name),), f" slots={job.options_as(MPIJobOptions).slots}\n"
+    entered = _of_workers(job, pods.existing)
+    if len(entered) < count and (job.scope or scope(job)) is Scope.JOB:
         entered = []
     data = {
-        HOSTFILE: "".join(f"{host}\n" for host in hosts),
+        HOSTFILE: (f"{name}{slots}" if computes(job) else "")
+        + "".join([f"{job.name}-worker-{index}{slots}" for index in range(count)]),
         KUBEXEC: _kubexec(job),
-        DISCOVER: _discover(job, sorted(worker for worker in workers if worker in up)),
+        DISCOVER: _discover(job, sorted(_of_workers(job, pods.running))),
     }
     enter = [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"], "resourceNames": entered}]
     see = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
@@ -192,8 +191,7 @@ def mutate_pod_spec(job: Job, _defaults: JobDefaults) -> PodSpecMutator:
 def validate(job: Job, _defaults: JobDefaults) -> tuple[str, ...]:
     """Return what keeps the pods or the ConfigMap of a job from being created."""
     line = f"{job.name}-{Replica(WORKER, 0)} slots={job.options_as(MPIJobOptions).slots}\n"
-    count = len(_workers(job))
-    data = 2 * list_length(line, count) + MARGIN  # the hostfile, and the script with all workers running
+    data = 2 * list_length(line, _workers(job)) + MARGIN  # the hostfile, and the script with all workers running
     added = {LAUNCHER: {"mpi-job-kubectl": KUBECTL, "mpi-job-config": CONFIG}, WORKER: {"mpi-job-config": CONFIG}}
     twice = (problem for group in job.groups for problem in taken_volumes(group, FIELD, added[group.role]))
     return (*twice, *config_map_too_large(job, FIELD, config_name(job), data))
@@ -224,9 +222,15 @@ def _named_account(job: Job) -> str:
     return "" if account == f"{job.name}-launcher" else account
 
 
-def _workers(job: Job) -> list[str]:
+def _workers(job: Job) -> int:
     group = job.of(WORKER)
-    return [f"{job.name}-{Replica(WORKER, index)}" for index in range(group.count if group else 0)]
+    return group.count if group else 0
+
+
+def _of_workers(job: Job, pods: Iterable[str]) -> list[str]:
+    """Return those of these names that pods of workers have, in the order of their indexes."""
+    found = replicas_by_name(job, list(pods))
+    return sorted((name for name in found if found[name].role == WORKER), key=lambda name: found[name].index)
 
 
 def _kubexec(job: Job) -> str:

@@ -31,6 +31,7 @@ from trainshed.api.framework import (
 )
 from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope
 from trainshed.api.objects import CONFIG_MAPS, DesiredDependent
+from trainshed.api.replicas import replicas_by_name
 from trainshed.api.spec import CommonRunPolicySpec, Count, JobSpec, Level, ReplicaSpec, Rule, null_is
 from trainshed.api.validation import (
     config_map_too_large,
@@ -194,9 +195,10 @@ def dependents(job: Job, job_defaults: JobDefaults, pods: PodNames) -> tuple[Des
     """Return the ConfigMap with the hostfile, and a script that prints the running hosts."""
     own = [f"{job.name}-launcher"] if _options(job).launcher_is_worker else []
     group = job.of(WORKER)
-    workers = [f"{job.name}-{Replica(WORKER, index)}" for index in range(group.count if group else 0)]
+    workers = [f"{job.name}-worker-{index}" for index in range(group.count if group else 0)]
+    running = replicas_by_name(job, list(pods.running))
     slots = f" slots={_options(job).slots}" if _options(job).implementation == "OpenMPI" else f":{_options(job).slots}"
-    there = [*own, *sorted(set(workers) & set(pods.running))]
+    there = [*own, *sorted(name for name in running if running[name].role == WORKER)]
     data = {
         HOSTFILE: "".join(f"{_host(job, job_defaults, pod)}{slots}\n" for pod in (*own, *workers)),
         DISCOVER: "#!/bin/sh\n" + "".join(f"echo {_host(job, job_defaults, pod)}\n" for pod in there),

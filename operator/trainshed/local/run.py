@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from trainshed.api import status_codec
-from trainshed.api.framework import replicas_by_name
+from trainshed.api.framework import child_name
 from trainshed.api.job import Document
 from trainshed.runtime import Clock
 
@@ -308,7 +308,7 @@ class LocalRun:
 
 def pod_names(item: LocalJob) -> list[str]:
     """Return the names of the pods of a job."""
-    return list(replicas_by_name(item.job))
+    return [child_name(item.job, replica) for replica in item.job.all_replicas]
 
 
 def gpu_numbers() -> list[int]:

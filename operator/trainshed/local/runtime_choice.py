@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 
-from trainshed.api.framework import replicas_by_name
+from trainshed.api.framework import child_name
 from trainshed.api.job import Document
 
 from . import differences, mpi, volumes
@@ -77,7 +77,8 @@ class RuntimeChoice:
         if not self._mpi or self.name != "processes" or volume != mpi.CONFIG:
             return content
         jobs = [item.job for item in self._options.jobs if item.job.kind == "MPIJob"]
-        pods = [(pod, f"{pod}.{job.name}.{job.namespace}.svc") for job in jobs for pod in replicas_by_name(job)]
+        names = ((job, child_name(job, replica)) for job in jobs for replica in job.all_replicas)
+        pods = [(pod, f"{pod}.{job.name}.{job.namespace}.svc") for job, pod in names]
         text = mpi.on_one_host(content.decode(), chain(*pods))
         return os.fsencode(text.replace(mpi.KUBECTL, shlex.quote(f"{self._exec_folder}/kubectl")))
 

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from trainshed.api import framework
 from trainshed.api.actions import Plan, Snapshot
 from trainshed.api.job import ServiceForm
 from trainshed.api.objects import ROLES
+from trainshed.api.replicas import replicas_by_name
 
 from . import conditions, dependents, pod_groups, restarts
-from .facts import Facts, all_pods, missing_pods, pods_to_verify
+from .facts import Facts, all_pods
+from .missing_pods import missing_pods, pods_to_verify
 from .rules import RULES, Rule, await_root_cause, clean_up, end, reconcile_replicas, restart, skip_unmanaged, suspend
 
 __all__ = ["plan"]
@@ -45,7 +46,7 @@ def _pods_to_verify(facts: Facts, rule: Rule) -> tuple[str, ...]:
     """Return the names of pods that may still exist, though the cache does not have them.
 
     Only plans that create pods need to know, and those that may turn into a restart. Before all replicas restart
-    together these are all missing pods, whether or not they are known to have existed.
+    together these are missing pods whether or not they are known to have existed; `facts.MAX_NAMED` of many.
     """
     if rule not in _RESTARTS:
         return ()
@@ -100,7 +101,7 @@ def _later_attempts(snapshot: Snapshot, known: Mapping[str, int]) -> dict[str, i
     found: dict[str, int] = {}
     earliest = min(known.values(), default=0)
     later = [pod for pod in snapshot.pods if pod.attempt > earliest]
-    replicas = framework.replicas_by_name(snapshot.job) if later else {}
+    replicas = replicas_by_name(snapshot.job, [pod.name for pod in later])
     for pod in later:
         if pod.name not in replicas:
             continue

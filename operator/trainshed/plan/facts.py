@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
 from typing import Any, TypeVar, cast
 
+import msgspec
 from msgspec.structs import replace
 
 from trainshed.api import framework
@@ -17,16 +19,27 @@ from trainshed.api.framework import Framework, Quorum, SuccessPolicy
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import Job, Replica, ReplicaGroup, Scope, ServiceForm
 from trainshed.api.objects import Container, Phase, Pod
+from trainshed.api.replicas import NO_INDEXES, NONE, Replicas, others, replicas_by_name
 from trainshed.api.status import ConditionType, Failure, ReplicaStatus, Status
 
 from . import failures
 
 T = TypeVar("T")
 NO_ROLES: Counter[str] = Counter()
-NO_INDEXES, NOT_COUNTED = Indexes(), ReplicaStatus()
+NOT_COUNTED = ReplicaStatus()
 #: The facts that do not depend on the status, and those that depend only on which pods the status replaces.
-INDEPENDENT = ("goal", "scope", "replicas_by_pod", "groups", "addresses", "present", "surplus", "terminating")
-BY_REPLACED_PODS = ("stale", "current", "eventful")
+BY_NAME = ("replicas_by_pod", "present", "seated", "absent", "surplus", "services")
+INDEPENDENT, BY_REPLACED_PODS = ("goal", "scope", "groups", "terminating", *BY_NAME), ("stale", "current", "eventful")
+#: The maximum number of missing pods of a role that are looked up: if the watch has lost many, these show it.
+MAX_NAMED = 32
+
+
+class Services(msgspec.Struct, frozen=True):
+    """The names of the Services that exist and are needed; the replicas that lack theirs; whether the job lacks its."""
+
+    needed: frozenset[str]
+    missing: Replicas
+    joined_missing: bool
 
 
 class Facts:
@@ -75,22 +88,38 @@ class Facts:
 
     @cached_property
     def replicas_by_pod(self) -> Mapping[str, Replica]:
-        """The replicas that the spec requests, by pod name. Pods are matched by name, never by label."""
-        return framework.replicas_by_name(self.job)
+        """The requested replicas that have a pod, by its name. Pods are matched by name, never by label."""
+        return replicas_by_name(self.job, [pod.name for pod in all_pods(self.snapshot)])
 
     @cached_property
-    def addresses(self) -> Mapping[str, Replica | None]:
-        """The names of the job's Services, each with its replica; None for the Service of the whole job."""
-        alone: dict[str, Replica | None] = {self.job.name: None}
-        if self.framework.objects.job_service or self.job.services is ServiceForm.JOB:
-            return alone
-        mixed = any(pod.service for pod in all_pods(self.snapshot))
-        return {**self.replicas_by_pod, **alone} if mixed else self.replicas_by_pod
+    def services(self) -> Services:
+        """The Services of the job."""
+        each = not self.framework.objects.job_service and self.job.services is ServiceForm.REPLICA
+        joined = not each or any(pod.service for pod in all_pods(self.snapshot))
+        names = [service.name for service in self.snapshot.services]
+        found = replicas_by_name(self.job, names) if each else {}
+        return Services(
+            needed=frozenset((*found, self.job.name) if joined else found),
+            missing=others(self.job, found.values()) if each and len(found) < self.job.size else NONE,
+            joined_missing=joined and self.job.name not in names,
+        )
 
     @cached_property
     def present(self) -> frozenset[str]:
         """The names of all pods of the job, in any state."""
         return frozenset([pod.name for pod in self.snapshot.pods])
+
+    @cached_property
+    def seated(self) -> AbstractSet[str]:
+        """The names of those pods that the spec requests."""
+        return self.present & self.replicas_by_pod.keys()
+
+    @cached_property
+    def absent(self) -> Replicas:
+        """The requested replicas that have no pod of their name."""
+        if len(self.seated) == self.job.size:
+            return NONE
+        return others(self.job, [self.replicas_by_pod[name] for name in self.seated])
 
     @cached_property
     def terminating(self) -> tuple[Pod, ...]:
@@ -100,8 +129,9 @@ class Facts:
     @cached_property
     def surplus(self) -> tuple[Pod, ...]:
         """Pods that the spec no longer requests: the job was scaled down."""
-        others = self.present - self.replicas_by_pod.keys()
-        return tuple(pod for pod in self.snapshot.pods if pod.name in others) if others else ()
+        if len(self.seated) == len(self.present):
+            return ()
+        return tuple(pod for pod in self.snapshot.pods if pod.name not in self.seated)
 
     @cached_property
     def stale(self) -> tuple[Pod, ...]:
@@ -188,15 +218,9 @@ class Facts:
         return {replica: failure for replica, failure in found.items() if failure}
 
     @cached_property
-    def missing(self) -> tuple[Replica, ...]:
+    def missing(self) -> Replicas:
         """The requested replicas that have not succeeded and have no pod of their name."""
-        present = self.present
-        if self.replicas_by_pod.keys() <= present:
-            return ()
-        absent = [replica for name, replica in self.replicas_by_pod.items() if name not in present]
-        if self._some_done:
-            absent = [replica for replica in absent if replica.index not in self.done[replica.role]]
-        return tuple(absent)
+        return self.absent.without(self.done) if self._some_done else self.absent
 
     @cached_property
     def holding(self) -> tuple[Pod, ...]:
@@ -337,7 +361,7 @@ def _disappeared(facts: Facts) -> tuple[Replica, ...]:
     known = hidden_replicas(facts)
     if facts.scope is not Scope.JOB or not facts.status.true(ConditionType.RUNNING):
         return known
-    if facts.replicas_by_pod.keys() <= facts.present or facts.stale:  # the first is all that most reconciles check
+    if not facts.absent or facts.stale:  # the first is all that most reconciles check
         return known
     scaled_down_to = (
         facts.status.scaled_down_to | facts.observed.scaled_down_to
@@ -355,46 +379,14 @@ def hidden_replicas(facts: Facts) -> tuple[Replica, ...]:
     return tuple(facts.replicas_by_pod[pod.name] for pod in seated if facts.replicas_by_pod[pod.name] in facts.missing)
 
 
-def pods_to_verify(facts: Facts) -> tuple[str, ...]:
-    """Return the names of all pods whose existence must be checked before another pod is created."""
-    missed = (framework.child_name(facts.job, replica) for replica in disappeared(facts))
-    return tuple(dict.fromkeys((*missed, *(pod.name for pod in hidden_pods(facts)))))
-
-
-def missing_pods(facts: Facts) -> tuple[str, ...]:
-    """Return the names of all pods that should exist and are not observed (scope Job only).
-
-    The counts in the status lag: a pod that disappears during a failure may not have been counted as running.
-    """
-    if facts.scope is not Scope.JOB or facts.replicas_by_pod.keys() <= facts.present:
-        return ()
-    return tuple(framework.child_name(facts.job, replica) for replica in facts.missing)
-
-
 def disappeared_for_good(facts: Facts) -> tuple[Replica, ...]:
     """Return the replicas that disappeared, once that has been checked for all of them."""
     return () if hidden_replicas(facts) else disappeared(facts)
-
-
-def observed_status(facts: Facts) -> Status:
-    """Return the stored status with the counts of now; pods that are only hidden from the watch count as active.
-
-    So a pod that is deleted while it is hidden is noticed as missing, and not simply replaced while the others run.
-    """
-    hidden = hidden_replicas(facts)
-    if not hidden:
-        return facts.observed
-    more = Counter(replica.role for replica in hidden)
-    counted = {
-        role: replace(replica_status, active=replica_status.active + more[role])
-        for role, replica_status in facts.observed.replica_statuses.items()
-    }
-    return replace(facts.observed, replica_statuses=counted)
 
 
 def _fewer_than_counted(facts: Facts, group: ReplicaGroup) -> tuple[Replica, ...]:
     """Return missing replicas of a role, as many as the role has fewer pods than the status counted as running."""
     stored = facts.status.replica_statuses.get(group.role, NOT_COUNTED)
     wanted = min(stored.active + stored.succeeded, group.count) - len(facts.done[group.role])
-    count = max(0, wanted - facts.unfinished[group.role])
-    return tuple(islice((replica for replica in facts.missing if replica.role == group.role), count))
+    count = min(max(0, wanted - facts.unfinished[group.role]), MAX_NAMED)
+    return tuple(Replica(group.role, index) for index in islice(facts.missing.of(group.role), count))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from trainshed.api.actions import LostPod
-from trainshed.api.framework import child_name
 from trainshed.api.job import Replica
+from trainshed.api.replicas import replicas_by_name
 
 from .backoff import backoff_seconds
 from .facts import Facts
@@ -29,4 +29,5 @@ def lost(facts: Facts) -> dict[Replica, LostPod]:
     gone = {item.name: item for item in facts.snapshot.lost_pods}
     if not gone:
         return {}
-    return {replica: gone[name] for replica in facts.missing if (name := child_name(facts.job, replica)) in gone}
+    found = replicas_by_name(facts.job, gone.keys())
+    return {replica: gone[name] for name, replica in found.items() if replica in facts.missing}

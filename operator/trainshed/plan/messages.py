@@ -196,8 +196,7 @@ def pods(facts: Facts) -> tuple[Event, ...]:
 
 def overwritten(facts: Facts) -> tuple[Event, ...]:
     """Return a Warning, when pods are to be created, that the template's restart policy is overwritten."""
-    roles = {replica.role for replica in facts.missing}
-    templates = (group.template for group in facts.job.groups if group.role in roles)
+    templates = (group.template for group in facts.job.groups if group.role in facts.missing.roles)
     if not any((template.get("spec") or {}).get("restartPolicy") for template in templates):
         return ()
     message = "Restart policy in pod template will be overwritten by restart policy in replica spec"

@@ -21,16 +21,18 @@ from trainshed.api.actions import (
 from trainshed.api.job import CleanPodPolicy, Replica, Scope
 from trainshed.api.objects import Phase, Pod
 from trainshed.api.parse import TRACK_RESULTS
+from trainshed.api.replicas import replicas_by_name
 from trainshed.api.status import ReplicaStatus
 
 from . import builders, false_starts, pod_groups, restarts, services, start_order
-from .facts import Facts, pods_to_verify
+from .facts import Facts
+from .missing_pods import pods_to_verify
 
 #: The grace period in seconds of running pods that a restart after a failure deletes. Python as PID 1 has no handler
 #: for SIGTERM and would use up the whole default of 30 s.
 GRACE = 3
 #: The largest number of pods that one plan creates; the next one creates the next. Of a large job a plan creates one
-#: part in PARTS, if that is more, because the time of a plan grows with the number of pods.
+#: part in PARTS, if that is more, because the time of a plan grows with the number of pods; but not more than it has.
 MAX_CREATED, PARTS = 200, 20
 
 
@@ -39,9 +41,9 @@ def delete_stale(facts: Facts) -> tuple[Action, ...]:
     surplus = (DeletePod(pod.name, pod.uid) for pod in facts.surplus if not pod.deleting)
     stale = (DeletePod(pod.name, pod.uid, _grace(facts, pod)) for pod in facts.stale if not pod.deleting)
     # While a pod is missing the other form's Services stay: the pod may only have lost its label, and need them.
-    unneeded = _services_without(facts, facts.addresses.keys())
+    unneeded = _services_without(facts, facts.services.needed)
     if facts.missing:
-        others = (*facts.replicas_by_pod, facts.job.name) if unneeded else ()
+        others = (*replicas_by_name(facts.job, [action.name for action in unneeded]), facts.job.name)
         unneeded = tuple(action for action in unneeded if action.name not in others)
     return (*surplus, *stale, *unneeded, *release_deleted((*facts.surplus, *facts.stale)))
 
@@ -59,8 +61,9 @@ def create_missing(facts: Facts) -> tuple[Action, ...]:
     waiting = facts.status.retries.wait(facts.now)
     if waiting or (facts.scope is Scope.JOB and _remnants(facts)) or pods_to_verify(facts):
         return missing_services(facts)
-    gated = start_order.gated_replicas(facts) | false_starts.postponed(facts).keys()
-    wanted = list(islice((replica for replica in facts.missing if replica not in gated), _part(facts)))
+    gated, postponed = start_order.gated_replicas(facts), false_starts.postponed(facts)
+    free = facts.missing.only(set(facts.missing.roles).difference(gated.roles))
+    wanted = list(islice((replica for replica in free if replica not in postponed), _part(facts)))
     if not wanted:
         return missing_services(facts)
     make, attempts = builders.pod_maker(facts.framework, facts.job, facts.snapshot.job_defaults), facts.status.attempts
@@ -73,18 +76,13 @@ def missing_services(facts: Facts) -> tuple[CreateService, ...]:
     framework, job = facts.framework, facts.job
     if not (framework.objects.services or framework.objects.job_service):
         return ()
-    there = {service.name for service in facts.snapshot.services}
-    if facts.addresses.keys() <= there:
-        return ()
-    absent = (replica for name, replica in facts.addresses.items() if name not in there)
     make = builders.service_maker(framework, job)
-    return tuple(
-        make(replica) if replica else builders.job_service(framework, job) for replica in islice(absent, _part(facts))
-    )
+    joined = (builders.job_service(framework, job),) if facts.services.joined_missing else ()
+    return (*map(make, islice(facts.services.missing, _part(facts))), *joined)
 
 
 def _part(facts: Facts) -> int:
-    return max(MAX_CREATED, facts.job.size // PARTS)
+    return max(MAX_CREATED, min(facts.job.size // PARTS, len(facts.snapshot.pods)))
 
 
 def more_to_create(actions: Sequence[Action]) -> bool:

@@ -184,12 +184,15 @@ def _disappeared(facts: Facts, replica: Replica) -> Failure:
 
 def _ignored(facts: Facts, replica: Replica, failure: Failure) -> bool:
     """Return whether the failure of an optional replica is ignored: while the job can still succeed without it."""
-    expendable = replica.role in facts.framework.hooks.optional_roles(facts.job) and permanent(facts, replica, failure)
-    return expendable and any(
-        other.role == (facts.goal.role if facts.goal else "")
-        and other.index not in facts.done[other.role]
-        and not (other in facts.failed and permanent(facts, other, facts.failed[other]))
-        for other in facts.job.all_replicas
+    if not (replica.role in facts.framework.hooks.optional_roles(facts.job) and permanent(facts, replica, failure)):
+        return False
+    role = facts.goal.role if facts.goal else ""
+    group = facts.job.of(role)
+    # Only replicas with a pod can have failed: of many others the first decides.
+    others = facts.done[role].gaps(group.count) if group else ()
+    return any(
+        not ((other := Replica(role, index)) in facts.failed and permanent(facts, other, facts.failed[other]))
+        for index in others
     )
 
 

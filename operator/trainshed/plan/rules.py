@@ -49,7 +49,8 @@ from . import (
     waiting,
 )
 from .conditions import ConditionUpdate
-from .facts import Facts, hidden_replicas, observed_status
+from .facts import Facts, hidden_replicas
+from .missing_pods import observed_status
 from .restarts import FailureGroup
 from .status_details import counts_after_failure, template_changed, with_outdated_pods, with_progress
 
@@ -330,7 +331,7 @@ def _with_blocked(facts: Facts, status: Status) -> Status:
     known = status.condition(ConditionType.BLOCKED)
     if known is None:
         return status
-    incomplete = start_order.gated_replicas(facts) != frozenset(facts.missing) or pods.missing_services(facts)
+    incomplete = start_order.gated_replicas(facts) != facts.missing or pods.missing_services(facts)
     resolved = known.reason == stuck_pods.STUCK_TERMINATING or waiting.is_cause_of(facts.status, known)
     return status if incomplete and not resolved else conditions.remove_conditions(status, ConditionType.BLOCKED)
 

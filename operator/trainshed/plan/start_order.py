@@ -10,6 +10,7 @@ from trainshed.api.framework import StartOrder
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import Replica
 from trainshed.api.objects import Pod
+from trainshed.api.replicas import NONE, Replicas
 from trainshed.api.status import MAX_SHORT_NAME_BYTES, Waiting
 
 from .facts import Facts
@@ -20,7 +21,7 @@ YIELD_AFTER = timedelta(seconds=30)
 NOT_CREATED = "NotCreated"
 
 
-def gated_replicas(facts: Facts) -> frozenset[Replica]:
+def gated_replicas(facts: Facts) -> Replicas:
     """Return the missing replicas that must wait until the role that they depend on is ready, or has finished.
 
     With a gang scheduler no replica waits: it schedules all pods together or none. A pod that is withheld may stop a
@@ -41,7 +42,7 @@ def next_check(facts: Facts) -> datetime | None:
 
 def sentence(facts: Facts) -> str:
     """Return which replicas are not created yet and why, "" if all may be created."""
-    parts = [f"{_names(replicas)} {_until(order)}" for order, replicas in facts.once(_withheld)]
+    parts = [f"{_names(role, indexes)} {_until(order)}" for role, order, indexes in facts.once(_withheld)]
     return f"Not created yet: {'; '.join(parts)}." if parts else ""
 
 
@@ -49,23 +50,21 @@ def withheld(facts: Facts) -> tuple[Waiting, ...]:
     """Return the replicas that are not created yet and why, as entries of `status.waiting`, one for each role."""
     return tuple(
         Waiting(
-            role=replicas[0].role,
-            indexes=Indexes.of(replica.index for replica in replicas).abridged(MAX_SHORT_NAME_BYTES),
-            count=len(replicas),
+            role=role,
+            indexes=indexes.abridged(MAX_SHORT_NAME_BYTES),
+            count=len(indexes),
             reason=NOT_CREATED,
             message=f"created {_until(order)}",
-            since=since(facts, replicas[0].role),
+            since=since(facts, role),
         )
-        for order, replicas in facts.once(_withheld)
+        for role, order, indexes in facts.once(_withheld)
     )
 
 
-def _withheld(facts: Facts) -> list[tuple[StartOrder, list[Replica]]]:
+def _withheld(facts: Facts) -> list[tuple[str, StartOrder, Indexes]]:
     """Return the replicas of each role that are not created yet, with the order that they follow."""
-    gated: dict[str, list[Replica]] = {}
-    for replica in sorted(gated_replicas(facts)):
-        gated.setdefault(replica.role, []).append(replica)
-    return [(order, gated[role]) for role, order in _orders(facts) if role in gated] if gated else []
+    gated = gated_replicas(facts)
+    return [(role, order, gated.of(role)) for role, order in _orders(facts) if role in gated.roles] if gated else []
 
 
 def since(facts: Facts, role: str) -> datetime:
@@ -78,18 +77,17 @@ def _until(order: StartOrder) -> str:
     return f"once all {order.role} replicas are ready"
 
 
-def _names(replicas: list[Replica]) -> str:
+def _names(role: str, indexes: Indexes) -> str:
     """Return the name of one replica, or of several of a role: `worker-0-3`."""
-    if len(replicas) == 1:
-        return str(replicas[0])
-    return f"{replicas[0].role.lower()}-{Indexes.of(item.index for item in replicas).abridged(MAX_SHORT_NAME_BYTES)}"
+    if len(indexes) == 1:
+        return str(Replica(role, next(iter(indexes))))
+    return f"{role.lower()}-{indexes.abridged(MAX_SHORT_NAME_BYTES)}"
 
 
-def _gated(facts: Facts) -> frozenset[Replica]:
+def _gated(facts: Facts) -> Replicas:
     if facts.snapshot.job_defaults.gang_scheduler or not facts.missing:
-        return frozenset()
-    closed = {role for role, order in _orders(facts) if not _is_open(facts, order)}
-    return frozenset(replica for replica in facts.missing if replica.role in closed) if closed else frozenset()
+        return NONE
+    return facts.missing.only({role for role, order in _orders(facts) if not _is_open(facts, order)})
 
 
 def _orders(facts: Facts) -> Iterator[tuple[str, StartOrder]]:

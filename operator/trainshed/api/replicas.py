@@ -1,0 +1,100 @@
+"""Sets of replicas, and the replicas of pods by their names, in time and memory that do not grow with `replicas`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+
+import msgspec
+
+from .indexes import Indexes
+from .job import SINGLETON_ROLES, Job, Replica
+
+#: The replicas of a job are kept by name where it has at most this many for each name that is looked up.
+REPLICAS_PER_NAME = 4
+NO_INDEXES = Indexes()
+
+
+class Replicas(msgspec.Struct, frozen=True):
+    """A set of replicas: the indexes of each role, in the order of the roles, without roles that have none."""
+
+    indexes: tuple[tuple[str, Indexes], ...] = ()
+
+    def __iter__(self) -> Iterator[Replica]:
+        return (Replica(role, index) for role, indexes in self.indexes for index in indexes)
+
+    def __len__(self) -> int:
+        return sum(len(indexes) for _, indexes in self.indexes)
+
+    def __contains__(self, replica: Replica) -> bool:
+        return replica.index in self.of(replica.role)
+
+    def of(self, role: str) -> Indexes:
+        """Return the indexes of a role."""
+        return next((indexes for name, indexes in self.indexes if name == role), NO_INDEXES)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles of these replicas."""
+        return tuple(role for role, _ in self.indexes)
+
+    def only(self, roles: Container[str]) -> Replicas:
+        """Return those of these roles."""
+        return Replicas(tuple((role, indexes) for role, indexes in self.indexes if role in roles))
+
+    def without(self, indexes: Mapping[str, Indexes]) -> Replicas:
+        """Return those that have none of these indexes of their role."""
+        rest = ((role, found - indexes.get(role, NO_INDEXES)) for role, found in self.indexes)
+        return Replicas(tuple((role, found) for role, found in rest if found.ranges))
+
+
+#: No replicas.
+NONE = Replicas()
+
+
+def others(job: Job, replicas: Iterable[Replica]) -> Replicas:
+    """Return the replicas of a job besides these, in the order of its roles."""
+    found: dict[str, list[int]] = {group.role: [] for group in job.groups}
+    for role, index in replicas:
+        found[role].append(index)
+    rest = ((group.role, Indexes.of(found[group.role]).gaps(group.count)) for group in job.groups)
+    return Replicas(tuple((role, indexes) for role, indexes in rest if indexes.ranges))
+
+
+def replicas_by_name(job: Job, names: Collection[str]) -> Mapping[str, Replica]:
+    """Return those replicas of a job whose pods have one of these names, by name."""
+    if job.size > REPLICAS_PER_NAME * len(names):
+        return _parsed(job, names)
+    known = _by_name(job.name, tuple((group.role, group.count) for group in job.groups))
+    if known.keys() <= set(names):
+        return known  # this only saves time
+    return {name: known[name] for name in names if name in known}
+
+
+#: A large job is planned many times in a row; to make its replicas again would take a tenth of the time of a plan.
+@lru_cache(maxsize=2)
+def _by_name(job: str, sizes: tuple[tuple[str, int], ...]) -> Mapping[str, Replica]:
+    found: dict[str, Replica] = {}
+    for role, count in sizes:
+        if role in SINGLETON_ROLES:
+            found |= {f"{job}-{replica}": replica for replica in map(Replica, (role,), range(count))}
+        else:  # as `child_name` does, in a third of the time
+            head = f"{job}-{role.lower()}-"
+            found |= {f"{head}{index}": Replica(role, index) for index in range(count)}
+    return MappingProxyType(found)
+
+
+def _parsed(job: Job, names: Iterable[str]) -> dict[str, Replica]:
+    """Do the same as `replicas_by_name`, by the parts of the names."""
+    heads = {f"{job.name}-{group.role.lower()}": group for group in job.groups}
+    alone = {head: Replica(group.role, 0) for head, group in heads.items() if group.role in SINGLETON_ROLES}
+    found: dict[str, Replica] = {}
+    for name in names:
+        head, _, text = name.rpartition("-")
+        group = heads.get(head)
+        if name in alone:
+            found[name] = alone[name]
+        elif group and head not in alone and text.isdecimal() and (index := int(text)) < group.count:
+            found[name] = Replica(group.role, index)
+    return {name: replica for name, replica in found.items() if name == f"{job.name}-{replica}"}

@@ -1,0 +1,46 @@
+"""Pods that are missing in the cache: which of them to read from the API server, and what that means for the counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+
+from msgspec.structs import replace
+
+from trainshed.api import framework
+from trainshed.api.job import Scope
+from trainshed.api.status import Status
+
+from .facts import MAX_NAMED, Facts, disappeared, hidden_pods, hidden_replicas
+
+
+def pods_to_verify(facts: Facts) -> tuple[str, ...]:
+    """Return the names of all pods whose existence must be checked before another pod is created."""
+    missed = (framework.child_name(facts.job, replica) for replica in disappeared(facts))
+    return tuple(dict.fromkeys((*missed, *(pod.name for pod in hidden_pods(facts)))))
+
+
+def missing_pods(facts: Facts) -> tuple[str, ...]:
+    """Return the names of the first `MAX_NAMED` pods that should exist and are not observed (scope Job only).
+
+    The counts in the status lag: a pod that disappears during a failure may not have been counted as running.
+    """
+    if facts.scope is not Scope.JOB or not facts.absent:
+        return ()
+    return tuple(framework.child_name(facts.job, replica) for replica in islice(facts.missing, MAX_NAMED))
+
+
+def observed_status(facts: Facts) -> Status:
+    """Return the stored status with the counts of now; pods that are only hidden from the watch count as active.
+
+    So a pod that is deleted while it is hidden is noticed as missing, and not simply replaced while the others run.
+    """
+    hidden = hidden_replicas(facts)
+    if not hidden:
+        return facts.observed
+    more = Counter(replica.role for replica in hidden)
+    counted = {
+        role: replace(replica_status, active=replica_status.active + more[role])
+        for role, replica_status in facts.observed.replica_statuses.items()
+    }
+    return replace(facts.observed, replica_statuses=counted)
