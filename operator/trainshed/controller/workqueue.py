@@ -27,6 +27,7 @@ from trainshed.client import (
 from trainshed.client.flow_control import RECONCILE_NUMBER
 from trainshed.runtime import job_fields
 
+from .loop_time import LoopTime, Timed
 from .observer import Observer
 
 #: The minimum number of seconds between two reconciles of the same job, so that many events cost few reconciles. If a
@@ -59,8 +60,8 @@ class WorkQueue:
 
     `ready` keys wait for a worker, `processing` ones have one, `again` were added meanwhile, and `later` have a timer.
     A job that another client writes as well has a `not_before` time. Keys of a `full` namespace wait, as too many of it
-    start, and those of one that has its share of what is processed. `waited` is called with the seconds that each key
-    has been ready.
+    start, and those of one that has its share of what is processed, or of the event loop. `waited` is called with the
+    seconds that each key has been ready.
     """
 
     def __init__(self, waited: Callable[[float], None]) -> None:
@@ -78,6 +79,7 @@ class WorkQueue:
         self._starting: dict[JobKey, asyncio.TimerHandle] = {}
         self._starting_in: Counter[str] = Counter()
         self._full: set[str] = set()
+        self._loop_time = LoopTime()
         self._some = asyncio.Event()
 
     def __len__(self) -> int:
@@ -152,6 +154,11 @@ class WorkQueue:
             interval = 0.0
         asyncio.get_running_loop().call_later(interval, self._release, key)
 
+    def took(self, key: JobKey, seconds: float) -> None:
+        """Count the time for which the reconcile of a key has kept the event loop."""
+        if wait := self._loop_time.count(key.namespace, seconds):
+            asyncio.get_running_loop().call_later(wait, self._some.set)
+
     def failed(self, key: JobKey, first: float, longest: float) -> float:
         """Enqueue the job after a back-off that starts at `first` and doubles up to `longest`; return the seconds."""
         failures = self._failures.get(key, 0)
@@ -186,7 +193,7 @@ class WorkQueue:
         """Return the first namespace whose next key may be taken, or None."""
         most = min(MAX_PROCESSING, largest_share(MAX_CONCURRENT_RECONCILES - self._taken))
         found = (name for name in self._ready if name not in self._full and self._processing_in.get(name, 0) < most)
-        return next(found, None)
+        return next((name for name in found if self._loop_time.wait(name) <= INSTANT), None)
 
     def _started(self, key: JobKey) -> None:
         del self._starting[key]
@@ -321,9 +328,9 @@ class Worker:
         began, now = asyncio.get_running_loop().time(), self._now()
         RECONCILE_NUMBER.set(next(self._numbers))
         idle, pods, continues = False, 0, False
+        timed = Timed(self._result(key, now))
         try:
-            reconciler = self._reconcilers.get(key.namespace) or self._reconcilers[""]
-            result = await reconciler.reconcile(key, now)
+            result = await timed
             idle, pods = not (result.message or result.error), result.pods
             continues = result.error is None and result.requeue_at is not None and result.requeue_at <= now
             self._settle(key, now, result)
@@ -336,7 +343,12 @@ class Worker:
             self._queue.failed(key, *AFTER_ERROR)
         finally:
             self._metrics.observe_reconcile(asyncio.get_running_loop().time() - began)
+            self._queue.took(key, timed.seconds)
             self._queue.done(key, idle=idle, pods=pods, continues=continues)
+
+    async def _result(self, key: JobKey, now: datetime) -> Result:
+        reconciler = self._reconcilers.get(key.namespace) or self._reconcilers[""]
+        return await reconciler.reconcile(key, now)
 
     def _settle(self, key: JobKey, now: datetime, result: Result) -> None:
         if result.error is None:

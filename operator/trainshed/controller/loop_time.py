@@ -1,0 +1,85 @@
+"""The time for which reconciles keep the event loop, and the part of it that those of one namespace may have."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from typing import Any, Generic, TypeVar, cast
+
+T = TypeVar("T")
+#: A reconcile that keeps the event loop no longer than this many seconds is not counted; most jobs need less.
+SHORT = 0.002
+#: The part of the time that the other reconciles of one namespace may take in the long run, and the seconds that they
+#: may take at once.
+SHARE, BURST = 0.2, 0.25
+
+
+class LoopTime:
+    """How much of the event loop each namespace has used, as the time at which it would have with its SHARE alone.
+
+    The namespace that was counted last stands last.
+    """
+
+    def __init__(self) -> None:
+        self._reached: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._reached)
+
+    def count(self, namespace: str, seconds: float) -> float:
+        """Count a reconcile; return the seconds for which its namespace has to wait now."""
+        now = _clock()
+        for known in list(self._reached)[:2]:  # so that namespaces that are gone are forgotten
+            if self._reached[known] <= now:
+                del self._reached[known]
+        if seconds > SHORT:
+            self._reached[namespace] = max(self._reached.pop(namespace, now), now) + (seconds - SHORT) / SHARE
+        return self.wait(namespace)
+
+    def wait(self, namespace: str) -> float:
+        """Return the seconds for which a namespace has to wait, 0 if the next of its jobs may be reconciled."""
+        return max(0.0, self._reached.get(namespace, 0.0) - _clock() - BURST / SHARE)
+
+
+class Timed(Generic[T]):
+    """A coroutine, to be awaited once, and the `seconds` for which it has kept the event loop so far.
+
+    Time in which the thread did not run is not counted: the machine may be busy, or the process stopped.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self.seconds = 0.0
+        self._coroutine = coroutine
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return cast("Generator[Any, Any, T]", self)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> object:
+        return self.send(None)
+
+    def send(self, value: object) -> object:
+        """Run the coroutine until it waits; `await` calls this with what it has waited for."""
+        return self._step(self._coroutine.send, value)
+
+    def throw(self, error: BaseException) -> object:
+        """Do the same after what it has waited for has failed, or was cancelled."""
+        return self._step(self._coroutine.throw, error)
+
+    def close(self) -> None:
+        """Close the coroutine."""
+        self._coroutine.close()
+
+    def _step(self, run: Callable[[Any], object], value: object) -> object:
+        began, processor = _clock(), time.thread_time()
+        try:
+            return run(value)
+        finally:  # in a simulation the clock of the event loop stands still
+            self.seconds += min(_clock() - began, time.thread_time() - processor)
+
+
+def _clock() -> float:
+    return asyncio.get_running_loop().time()
