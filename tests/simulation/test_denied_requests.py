@@ -127,3 +127,17 @@ def test_a_job_whose_deletion_is_denied_at_its_end_is_deleted_once_it_may(answer
     job.cluster.loop.run_for(60)
     assert job.cluster.job("TFJob", "job") is None
     job.close()
+
+
+def test_a_status_with_conflicts_although_the_job_does_not_change_is_tried_every_20_seconds():
+    job = JobRun()
+    network = Denying("PATCH", "/status")
+    text = 'Operation cannot be fulfilled on tfjobs.kubeflow.org "job": the object has been modified'
+    said = denied(job, network, (409, "Conflict", text), SUSPEND)
+    assert 5 <= network.count <= 12, "as where a webhook puts another resourceVersion into what is written"
+    assert said.count("although the job has not changed") == 1
+    assert sum("StatusReverted" in event for event in events(job)) == 1
+    network.answer = None
+    job.cluster.loop.run_for(60)
+    assert (running(job), job.states()) == ([], ["Created", "Suspended"])
+    job.close()

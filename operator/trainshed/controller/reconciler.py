@@ -39,7 +39,7 @@ from .cache import Cache
 from .events import EventRecorder
 from .executor import Executor, is_role_update
 from .observer import Observer
-from .status_writes import StatusDebounce, StatusRejections, StatusWrites, reverted_fields
+from .status_writes import FALSE_CONFLICTS, StatusDebounce, StatusRejections, StatusWrites, reverted_fields
 from .workqueue import Result
 
 #: The maximum number of GETs for disappeared pods, per job and at a time for all jobs: the label is removed either from
@@ -51,6 +51,7 @@ NEW = timedelta(seconds=3)
 REJECTED = "The API server rejects the status of this job; the operator does nothing for the job until it is accepted"
 #: The Event for a status that does not stay as it was written, followed by who changes it.
 REVERTED = "The status of this job is changed by others; the operator does nothing for the job while it is"
+FALSE_CONFLICT = "there are conflicts although the job has not changed: an admission webhook changes what is written"
 
 
 log = logging.getLogger(__name__)
@@ -184,7 +185,8 @@ class Reconciler:
             self._cache.forget(key, snapshot.job.uid)
             return Result(message="the job no longer exists")
         except Conflict as conflict:
-            return Result(error=await self._refresh_job(key, snapshot) or conflict)
+            error = await self._refresh_job(key, snapshot) or conflict
+            return self._rejected(key, snapshot, error) if isinstance(error, StatusRejected) else Result(error=error)
         except ApiError as error:
             redact_error(error, _user_input(snapshot.job))
             rejected = isinstance(error, StatusRejected)
@@ -285,7 +287,10 @@ class Reconciler:
         return False
 
     async def _refresh_job(self, key: JobKey, snapshot: Snapshot) -> ApiError | None:
-        """GET the job after a conflict and update the cache; return an error if the request fails."""
+        """GET the job after a conflict and update the cache; return an error if the request fails.
+
+        Return `StatusReverted` if the job has not changed, and that again and again.
+        """
         job = snapshot.job
         try:
             document = await self._client.read_job(snapshot.framework, job.namespace, job.name)
@@ -297,6 +302,9 @@ class Reconciler:
                 self._cache.read(key, document)
         except ApiError as error:
             return error
+        if document and document["metadata"]["resourceVersion"] == job.version:
+            times = self._statuses.count_conflict(key, job.version)
+            return StatusReverted(FALSE_CONFLICT) if times >= FALSE_CONFLICTS else None
         return None
 
 

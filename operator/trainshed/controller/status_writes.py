@@ -124,6 +124,9 @@ def _delays(stored: Status, wanted: Status, *, creating: bool) -> tuple[timedelt
 
 #: The fields of a status that v1 has, and so each CRD.
 V1_FIELDS = frozenset(("conditions", "replicaStatuses", "startTime", "completionTime"))
+#: Conflicts in a row over a job that has not changed, of which the last is no accident: a mutating admission webhook
+#: has put another resourceVersion into what was written.
+FALSE_CONFLICTS = 3
 #: The number of characters of a message that are compared.
 MAX_COMPARED_LENGTH = 512
 
@@ -150,6 +153,7 @@ class StatusWrites:
     def __init__(self) -> None:
         self._stored: dict[JobKey, Status] = {}
         self._overwritten = UndoneWrites()
+        self._conflicts: dict[JobKey, tuple[str, int]] = {}
 
     def require_lasting(self, key: JobKey, found: Status, now: datetime) -> None:
         """Raise `StatusReverted` if another client has overwritten the last statuses, and the next has to wait."""
@@ -161,6 +165,13 @@ class StatusWrites:
         if self._is_overwritten(key, before):
             self._overwritten.wrote(key, None, now.timestamp())
         self._stored[key] = after
+        self._conflicts.pop(key, None)
+
+    def count_conflict(self, key: JobKey, version: str) -> int:
+        """Return how often in a row there was a conflict although the job still has the version that was read."""
+        last, times = self._conflicts.get(key, (version, 0))
+        self._conflicts[key] = version, times + 1 if last == version else 1
+        return self._conflicts[key][1]
 
     def reverted(self, key: JobKey, wanted: Status, now: datetime) -> None:
         """Remember that `wanted` was stored with other values."""
@@ -171,6 +182,7 @@ class StatusWrites:
         """Forget a deleted job."""
         self._stored.pop(key, None)
         self._overwritten.forget(key)
+        self._conflicts.pop(key, None)
 
     def _is_overwritten(self, key: JobKey, found: Status) -> bool:
         last = self._stored.get(key, found)
