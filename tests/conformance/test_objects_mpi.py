@@ -36,10 +36,10 @@ def data(user: UserClient) -> dict[str, str]:
     return eventually(lambda: list_by_name(user, "configmaps").get("m-config"))["data"]
 
 
-@same("TO-106", "v1's objects, Role and all, and the launcher together with its workers")
+@differs("TO-106", "D74", "v1's objects, the launcher with its workers, and a Role of its own pods only")
 def test_a_launcher_its_configuration_and_its_rights(user: UserClient):
     created_pods(user, run(), *ALL)
-    eventually(lambda: len(_owned(user)["roles"]["rules"]) == 2)  # the workers are named once their pods exist
+    eventually(lambda: len(_owned(user)["roles"]["rules"]) == 3)  # the workers are named once their pods exist
     made = _owned(user)
     for found in made.values():
         assert found["metadata"]["ownerReferences"] == owners(user, MPI, "m")
@@ -48,13 +48,12 @@ def test_a_launcher_its_configuration_and_its_rights(user: UserClient):
     assert {found["metadata"]["name"] for kind, found in made.items() if kind != "configmaps"} == {"m-launcher"}
     assert made["configmaps"]["data"]["hostfile"] == "m-worker-0 slots=4\nm-worker-1 slots=4\n"
     assert made["roles"]["rules"] == [
-        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
-        {
-            "apiGroups": [""],
-            "resources": ["pods/exec"],
-            "verbs": ["create"],
-            "resourceNames": ["m-worker-0", "m-worker-1"],
-        },
+        {"apiGroups": [""], "resources": [resource], "verbs": verbs, "resourceNames": named}
+        for resource, verbs, named in (
+            ("configmaps", ["get"], ["m-config"]),
+            ("pods", ["get", "list", "watch"], ["m-worker-0", "m-worker-1"]),  # v1: all pods of the namespace
+            ("pods/exec", ["create"], ["m-worker-0", "m-worker-1"]),
+        )
     ]
     assert made["rolebindings"]["roleRef"] == {
         "apiGroup": "rbac.authorization.k8s.io",

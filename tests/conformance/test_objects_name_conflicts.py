@@ -77,7 +77,7 @@ def _hosts(user: UserClient) -> list[str]:
 
 def _may_enter(user: UserClient) -> list[str]:
     rules = list_by_name(user, "roles", RBAC)["m-launcher"]["rules"]
-    return [name for rule in rules for name in rule.get("resourceNames", ())]
+    return [name for rule in rules if rule["resources"] == ["pods/exec"] for name in rule["resourceNames"]]
 
 
 def _complaints(operator: Operator, namespace: str) -> list[str]:

@@ -96,12 +96,16 @@ def test_unchanged_objects_are_not_written(running: UserClient):
     always(lambda: versions(running) == before)
 
 
-def test_the_launcher_may_exec_only_into_its_own_workers(running: UserClient):
+def test_the_launcher_may_see_and_enter_only_its_own_workers(server: ControlPlane, running: UserClient):
     running.create(job(MPI, "other", Launcher=1, Worker=1))
     eventually(lambda: running.pod("other-worker-0"))
     assert _may(running, "create", "pods", "m-worker-1", "exec")
-    assert _may(running, "get", "pods", "m-worker-1")
+    launcher = f"--as=system:serviceaccount:{running.namespace}:m-launcher"
+    for pod, may in (("m-worker-1", True), ("other-worker-0", False)):
+        waited = kubectl(server, running, launcher, "wait", "--for=condition=Ready", "--timeout=30s", f"pod/{pod}")
+        assert (waited.returncode == 0, "orbidden" in waited.stderr) == (may, not may)
     assert not _may(running, "create", "pods", "other-worker-0", "exec")
+    assert not _may(running, "list", "pods", "")
     assert not _may(running, "create", "pods", "m-launcher", "exec")
     assert not _may(running, "create", "pods", "", "exec")
     assert not _may(running, "delete", "pods", "m-worker-1")
@@ -256,7 +260,7 @@ def test_a_launcher_without_workers_runs_at_once_without_exec_rights(user: UserC
     user.create(job(MPI, "m", Launcher=1))
     eventually(lambda: user.state(MPI, "m") == "Running")
     assert names(user.pods()) == ["m-launcher"]
-    assert [rule["resources"] for rule in found(user, "roles")["rules"]] == [["pods"]]
+    assert [rule["resources"] for rule in found(user, "roles")["rules"]] == [["configmaps"]]
     assert not _may(user, "create", "pods", "m-worker-0", "exec")
 
 

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class Orphans:
-    """Removes the finalizer from cached pods whose job is gone, and the right to exec from Roles without an owner.
+    """Removes the finalizer from cached pods whose job is gone, and the rights to pods from Roles without an owner.
 
     It searches periodically, while `may_act` returns true. Pods are changed only with `track_results`. A Role loses its
     owner when its job is deleted with its dependents orphaned: no reconcile takes names of pods from it any more.
@@ -63,7 +63,7 @@ class Orphans:
     def _roles(self) -> Iterator[Dependent]:
         roles = self._cache.dependents.get(ROLES)
         unowned = (role for role in roles.store.items.values() if not role.owner) if roles else ()
-        return (role for role in unowned if not role.deleting and dependents.without_exec(role))
+        return (role for role in unowned if not role.deleting and dependents.without_pods(role))
 
     def _done(self, namespace: str, _task: asyncio.Task[None]) -> None:
         self._busy.remove(namespace)
@@ -75,7 +75,7 @@ class Orphans:
             try:
                 await (self._release(orphan) if isinstance(orphan, Pod) else self._withdraw(orphan))
             except ApiError as error:
-                what = "the finalizer" if isinstance(orphan, Pod) else "the right to exec"
+                what = "the finalizer" if isinstance(orphan, Pod) else "the rights to pods"
                 is_foreign = isinstance(error, Forbidden) and self._is_of_other_operator(orphan)
                 text = "%s/%s: cannot remove %s of a deleted job: %s"
                 log.log(logging.DEBUG if is_foreign else level, text, orphan.namespace, orphan.name, what, error)
@@ -89,7 +89,7 @@ class Orphans:
             self._cache.pods.left(pod.uid, await release_finalizer(self._client, pod))
 
     async def _withdraw(self, role: Dependent) -> None:
-        store, patch = self._cache.dependents[ROLES].store, dependents.without_exec(role) or {}
+        store, patch = self._cache.dependents[ROLES].store, dependents.without_pods(role) or {}
         try:
             store.answered(await self._client.update_dependent(ROLES, role.namespace, role.name, patch))
         except NotFound:

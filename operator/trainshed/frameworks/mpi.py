@@ -47,13 +47,15 @@ RUNNABLE, READABLE = 0o555, 0o444
 ALLOWED = f'{KUBECTL}/kubectl auth can-i create "pods/$pod" --subresource=exec'
 #: The launcher is created together with its workers, so its script waits for each of them: without end for a worker
 #: that has not started, as it may wait for a node, and 30 s for its readiness, which may depend on the launcher. Then
-#: it waits until the Role names the worker: the operator adds the names when all pods exist. An account that may not
-#: even see the worker is not the operator's, and waits for nothing.
+#: it waits until the Role names the worker: the operator adds the names when all pods exist, and until then nothing can
+#: be read of the worker either. An account without the Role may not read the ConfigMap, and waits for nothing.
 WAIT = f"""\
 [ -x {KUBECTL}/kubectl ] || exit 127
 tries=600
 until said=$({KUBECTL}/kubectl wait --for=condition=Ready --timeout=30s "pod/$pod" 2>&1); do
-  case "$said" in *orbidden*) tries=1; break;; esac
+  case "$said" in *orbidden*)
+    {KUBECTL}/kubectl auth can-i get "configmaps/$config" >/dev/null 2>&1 || {{ tries=1; break; }};;
+  esac
   phase=$({KUBECTL}/kubectl get pod "$pod" -o 'jsonpath={{.status.phase}}' 2>&1)
   case "$phase" in Running|Succeeded|Failed) break;; esac
   sleep 1
@@ -122,7 +124,7 @@ def environment(job: Job, _defaults: JobDefaults) -> Environment:
 
 
 def dependents(job: Job, job_defaults: JobDefaults, pods: PodNames) -> tuple[DesiredDependent, ...]:
-    """Return the launcher's ConfigMap, and RBAC objects that allow `exec` in its own workers only.
+    """Return the launcher's ConfigMap, and RBAC objects by which it sees and enters its own workers only.
 
     The Role names pods that exist and are this job's: a pod of another job may have the name of a worker that does not
     exist. Where all pods restart together it names all or none, so that it is written once for all of them.
@@ -138,8 +140,17 @@ def dependents(job: Job, job_defaults: JobDefaults, pods: PodNames) -> tuple[Des
         KUBEXEC: _kubexec(job),
         DISCOVER: _discover(job, sorted(_of_workers(job, pods.running))),
     }
-    enter = [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"], "resourceNames": entered}]
-    see = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
+    rights = (
+        ("configmaps", ["get"], [config_name(job)]),
+        ("pods", ["get", "list", "watch"], entered),
+        ("pods/exec", ["create"], entered),
+    )
+    # An empty list of names would allow all pods, so without workers there is no such rule.
+    rules = [
+        {"apiGroups": [""], "resources": [resource], "verbs": verbs, "resourceNames": names}
+        for resource, verbs, names in rights
+        if names
+    ]
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
     subject = {"kind": "ServiceAccount", "name": account, "namespace": job.namespace}
     # A ServiceAccount that the job does not name must be its own: another's of that name would gain these rights.
@@ -147,8 +158,7 @@ def dependents(job: Job, job_defaults: JobDefaults, pods: PodNames) -> tuple[Des
     return (
         DesiredDependent(SERVICE_ACCOUNTS, account, {}, labels, shared=bool(_named_account(job))),
         DesiredDependent(CONFIG_MAPS, config_name(job), {"data": data}, labels),
-        # An empty list of names would allow all pods, so without workers there is no such rule.
-        DesiredDependent(ROLES, name, {"rules": [see, *(enter if entered else ())]}, labels),
+        DesiredDependent(ROLES, name, {"rules": rules}, labels),
         *((binding,) if _is_bound(job, job_defaults) else ()),
     )
 
@@ -239,7 +249,7 @@ def _kubexec(job: Job) -> str:
     main = job.options_as(MPIJobOptions).main_container or (workers.container if workers else "")
     container = f" --container {shlex.quote(main)}" if main else ""
     enter = f'{KUBECTL}/kubectl exec "$pod"{container} -- /bin/sh -c "$*"'
-    return f'#!/bin/sh\npod="$1"\nshift\n{WAIT}set -x\n{enter}\n'
+    return f'#!/bin/sh\npod="$1" config={config_name(job)}\nshift\n{WAIT}set -x\n{enter}\n'
 
 
 def _discover(job: Job, running: list[str]) -> str:

@@ -61,8 +61,12 @@ def update_roles(facts: Facts) -> tuple[Action, ...]:
     return tuple(action for action in updates if action)
 
 
-def without_exec(role: Dependent) -> Mapping[str, Any] | None:
-    """Return the patch that takes the right to exec from a Role whose job is gone, None if it is not to be changed.
+#: What a launcher gets rights to in other pods.
+PODS = frozenset(("pods", "pods/exec"))
+
+
+def without_pods(role: Dependent) -> Mapping[str, Any] | None:
+    """Return the patch that takes all rights to pods from a Role whose job is gone, None if it is not to be changed.
 
     What others have written stays. The rules of a large Role are not known: all of them are removed.
     """
@@ -70,7 +74,7 @@ def without_exec(role: Dependent) -> Mapping[str, Any] | None:
     if not _is_applied_here(role):
         return None
     found = () if isinstance(rules, Digest) else as_sequence(rules)
-    kept = [rule for rule in found if "pods/exec" not in as_sequence(as_mapping(rule).get("resources"))]
+    kept = [rule for rule in found if PODS.isdisjoint(map(str, as_sequence(as_mapping(rule).get("resources"))))]
     if len(kept) == len(found) and not isinstance(rules, Digest):
         return None
     return {"metadata": {"uid": role.uid, "resourceVersion": role.version}, "rules": kept}

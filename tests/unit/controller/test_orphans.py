@@ -144,6 +144,7 @@ def test_the_search_is_periodic_and_only_by_the_leader():
     assert in_virtual_time(watch(False)) is False
 
 
+READ = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"], "resourceNames": ["m-config"]}
 SEE = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
 ENTER = {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"], "resourceNames": ["m-worker-0"]}
 APPLIED = {LAST_APPLIED_HASH: "0"}
@@ -152,17 +153,17 @@ APPLIED = {LAST_APPLIED_HASH: "0"}
 @pytest.mark.parametrize(
     ("rules", "annotations", "owner", "left"),
     [
-        ([SEE, ENTER], APPLIED, "", [SEE]),
+        ([READ, SEE, ENTER], APPLIED, "", [READ]),
         (digest_of([SEE, ENTER]), APPLIED, "", []),
-        ([SEE], APPLIED, "", None),
-        ([SEE, {**ENTER, "resources": None}], APPLIED, "", None),
+        ([READ], APPLIED, "", None),
+        ([READ, {**ENTER, "resources": None}], APPLIED, "", None),
         ([SEE, ENTER], {}, "", None),
         ([SEE, ENTER], digest_of(APPLIED), "", None),
         ([SEE, ENTER], APPLIED, "job-uid", None),
     ],
-    ids=["an orphan", "a large one", "without exec", "malformed", "others wrote it", "many annotations", "of a job"],
+    ids=["an orphan", "a large one", "without pods", "malformed", "others wrote it", "many annotations", "of a job"],
 )
-async def test_a_role_that_has_lost_its_owner_gives_no_right_to_exec(rules, annotations, owner, left):
+async def test_a_role_that_has_lost_its_owner_gives_no_right_to_pods(rules, annotations, owner, left):
     harness = Harness()
     document = {"metadata": {"annotations": annotations}, "rules": rules}
     role = Dependent(ROLES, "m-launcher", "u", "1", owner, "ml", "m", document)

@@ -111,4 +111,4 @@ async def test_what_is_refused_does_not_leave_a_worker_that_is_gone_in_the_role(
     for _ in range(2):
         await step()
     rules = harness.world.dependents[ROLES, "mnist-launcher"].document["rules"]
-    assert [rule["resources"] for rule in rules] == [["pods"]]
+    assert [rule["resources"] for rule in rules] == [["configmaps"]]

@@ -19,6 +19,9 @@ from trainshed.plan import builders, plan
 WORKERS = ("m-worker-0", "m-worker-1")
 DONE = Condition(ConditionType.SUCCEEDED, True, "MPIJobSucceeded", "", at(9), at(9))
 
+#: What a launcher may do with its workers.
+RIGHTS = [(["pods"], ["get", "list", "watch"]), (["pods/exec"], ["create"])]
+
 
 def stored_dependent(action, before=None) -> Dependent:
     """A dependent as the server stores it after its creation, or after an update of what was there before."""
@@ -31,7 +34,16 @@ def stored_dependent(action, before=None) -> Dependent:
 def role_names(job, *pods, role, **fields) -> list | None:
     """The workers that this Role names after an update; None without an update."""
     found = update(job, *pods, role=role, **fields)
-    return [name for rule in found.patch["rules"][1:] for name in rule["resourceNames"]] if found else None
+    return named(found.patch["rules"]) if found else None
+
+
+def named(rules: list[dict]) -> list[str]:
+    """The pods that these rules name, for all rights alike."""
+    (config, *pods) = rules
+    assert (config["resources"], config["verbs"], config["resourceNames"]) == (["configmaps"], ["get"], ["m-config"])
+    assert [(rule["resources"], rule["verbs"]) for rule in pods] == RIGHTS[: len(pods)]
+    assert len({tuple(rule["resourceNames"]) for rule in pods}) == (1 if pods else 0)
+    return pods[0]["resourceNames"] if pods else []
 
 
 def update(job, *pods, role, **fields) -> UpdateDependent | None:
@@ -78,10 +90,7 @@ def test_the_launcher_owns_its_configuration_and_may_enter_its_workers_only():
     }
     assert all(wish.labels == (("app", "m"),) for wish in found.values())
     assert not [wish.resource for wish in found.values() if wish.shared]
-    see, enter = found[ROLES].content["rules"]
-    assert (see["resources"], see["verbs"]) == (["pods"], ["get", "list", "watch"])
-    assert (enter["resources"], enter["verbs"]) == (["pods/exec"], ["create"])
-    assert enter["resourceNames"] == ["m-worker-0", "m-worker-1"]
+    assert named(found[ROLES].content["rules"]) == ["m-worker-0", "m-worker-1"]
     assert found[ROLE_BINDINGS].content["roleRef"]["name"] == "m-launcher"
     assert found[ROLE_BINDINGS].content["subjects"] == [
         {"kind": "ServiceAccount", "name": "m-launcher", "namespace": "ml"}
@@ -101,7 +110,7 @@ def test_the_launcher_owns_its_configuration_and_may_enter_its_workers_only():
 def test_the_role_names_only_workers_that_exist(existing, restart_scope, entered):
     """A name whose pod does not exist may become that of another job's pod."""
     rules = wishes(a_run(scope=restart_scope), existing=existing)[ROLES].content["rules"]
-    assert [name for rule in rules[1:] for name in rule["resourceNames"]] == entered
+    assert named(rules) == entered
 
 
 def test_the_role_is_written_once_when_all_workers_are_there_and_once_when_they_go():
@@ -148,6 +157,24 @@ def test_the_script_tells_who_runs_now():
     job = a_run(worker=11)
     lines = data(job, *(f"m-worker-{index}" for index in (2, 10, 1)))["discover_hosts.sh"].splitlines()
     assert lines[1:] == ["echo m-worker-1:4", "echo m-worker-10:4", "echo m-worker-2:4"]
+
+
+@pytest.mark.parametrize(("bound", "waits"), [(True, 3), (False, 1)])
+def test_a_launcher_that_may_not_see_a_worker_yet_waits_until_the_role_names_it(bound, waits, tmp_path):
+    kubectl, said = tmp_path / "kubectl", 'Error from server (Forbidden): pods "m-worker-0" is forbidden'
+    kubectl.write_text(f"""#!/bin/sh
+echo "$1" >>calls
+case "$*" in
+  wait*) [ "$(grep -c wait calls)" -gt 2 ] || {{ echo '{said}' >&2; exit 1; }};;
+  get*) echo '{said}' >&2; exit 1;;
+  "auth can-i get configmaps/m-config") exit {0 if bound else 1};;
+esac
+""")
+    kubectl.chmod(0o755)
+    script = data(a_run())["kubexec.sh"].replace("/opt/kube/kubectl", str(kubectl))
+    subprocess.run(["sh", "-c", script, "kubexec.sh", "m-worker-0", "orted"], cwd=tmp_path, check=True)
+    calls = (tmp_path / "calls").read_text().split()
+    assert (calls.count("wait"), calls[-1]) == (waits, "exec")
 
 
 def test_kubexec_waits_for_a_pod_and_enters_it():
