@@ -44,11 +44,18 @@ class PackedDocument(Mapping[str, Any]):
         return len(_unpacked(self._content)[self._number])
 
 
-def pack(documents: Iterable[Document]) -> tuple[PackedDocument, ...]:
-    """Return documents that are read together, packed; raises as msgspec does for what it cannot encode."""
-    found = list(documents)
-    content = msgspec.json.encode(found)
-    return tuple(PackedDocument(content, number) for number in range(len(found)))
+#: Documents with more bytes of JSON than this are packed.
+MAX_PARSED = 64 * 1024
+
+
+def packed(documents: Iterable[Document]) -> tuple[Document, ...]:
+    """Return documents that are read together, packed if they are large and can be encoded."""
+    found = tuple(documents)
+    try:
+        content = msgspec.json.encode(found)
+    except (OverflowError, RecursionError, ValueError):  # such as half a character
+        return found
+    return tuple(PackedDocument(content, n) for n in range(len(found))) if len(content) > MAX_PARSED else found
 
 
 @lru_cache(maxsize=1)
@@ -166,8 +173,8 @@ class Job(msgspec.Struct, frozen=True):
     """A job; `version` is its resourceVersion.
 
     `problems` are the messages of its validation, empty for a valid job. `options` are those of its kind (see
-    `options_as`). `annotations` are the user's, as pairs. `force_delete_after`, `startup_deadline` and `pod_end_grace`
-    are in seconds.
+    `options_as`). `annotations` are the user's that the planner reads. `force_delete_after`, `startup_deadline` and
+    `pod_end_grace` are in seconds.
     A `queued` job is admitted by Kueue: it gives back its quota by what the status says.
     With `track_results` a finalizer holds the pods of the role that defines success until the status has their results.
     `services` is the form of Services of the pods that are created next.
@@ -192,7 +199,7 @@ class Job(msgspec.Struct, frozen=True):
     services: ServiceForm = ServiceForm.REPLICA
     queued: bool = False
     problems: tuple[str, ...] = ()
-    annotations: tuple[tuple[str, str], ...] = ()
+    annotations: Document = msgspec.field(default_factory=dict)
     api_version: str = "kubeflow.org/v1"
     created: datetime | None = None
 

@@ -19,6 +19,7 @@ from .coerce import as_mapping, as_sequence, parse_integer, parse_time
 from .framework import Framework, JobDefaults, own_container
 from .job import (
     KUEUE_PREFIX,
+    MAX_PARSED,
     CleanPodPolicy,
     Document,
     Job,
@@ -28,7 +29,7 @@ from .job import (
     Scheduling,
     Scope,
     ServiceForm,
-    pack,
+    packed,
 )
 from .spec import JobSpec, ReplicaSpec, SchedulingPolicy, ValidationInput
 from .status import STARTUP_DEADLINE
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 #: Writes the text that is hashed: one encoder for all templates, because making one takes a quarter of the time.
 SORTED = json.JSONEncoder(sort_keys=True)
-#: Characters of JSON of the templates of a job that are kept parsed.
-MAX_PARSED = 64 * 1024
 #: The most characters of a wrong value in a message.
 LONGEST_SHOWN = 100
 #: Returns the name that a field of a document has in Python.
@@ -98,7 +97,7 @@ def assembled(metadata: object, spec: ParsedSpec, framework: Framework, job_defa
         services=form,
         queued=spec.queued or _names_kueue(metadata),
         problems=problems or dict(spec.invalid).get(form, ()),
-        annotations=_user_annotations(texts),
+        annotations=_annotations(texts, job_defaults),
         api_version=framework.api_version,
         created=parse_time(metadata.get("creationTimestamp")),
     )
@@ -134,10 +133,7 @@ def parsed_spec(document: Document, framework: Framework, job_defaults: JobDefau
 
 def _packed(groups: tuple[ReplicaGroup, ...]) -> tuple[ReplicaGroup, ...]:
     """Return the groups with their templates packed."""
-    try:
-        templates = pack(group.template for group in groups)
-    except (OverflowError, RecursionError, ValueError):  # such as half a character
-        return groups
+    templates = packed(group.template for group in groups)
     return tuple(replace(group, template=template) for group, template in zip(groups, templates, strict=True))
 
 
@@ -269,8 +265,11 @@ def _managed(document: Document, framework: Framework) -> RunPolicy:
     return RunPolicy(managed_elsewhere=policy.get("managedBy") not in (None, framework.naming.manager))
 
 
-def _user_annotations(annotations: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    return tuple((key, str(value)) for key, value in sorted(annotations.items()) if key != LAST_APPLIED)
+def _annotations(found: Mapping[str, Any], job_defaults: JobDefaults) -> Document:
+    """Return the annotations that the planner reads: a gang's PodGroup gets all of them."""
+    every = bool(job_defaults.gang_scheduler)
+    kept = {key: str(found[key]) for key in found if key.startswith(PREFIX) or (every and key != LAST_APPLIED)}
+    return packed((dict(sorted(kept.items())),))[0]
 
 
 PREFIX = "trainshed.dev/"

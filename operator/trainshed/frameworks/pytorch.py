@@ -23,7 +23,7 @@ from trainshed.api.framework import (
     SuccessPolicy,
     Variable,
 )
-from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope
+from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope, packed
 from trainshed.api.objects import AUTOSCALERS, DesiredDependent
 from trainshed.api.spec import (
     Count,
@@ -232,7 +232,7 @@ def _elastic_options(policy: ElasticPolicy, replicas: tuple[ReplicaGroup, ...]) 
         standalone=bool(policy.standalone),
         nproc_per_node=policy.n_proc_per_node,
         max_restarts=policy.max_restarts,
-        metrics=tuple(policy.metrics or ()),
+        metrics=packed(policy.metrics or ()),
     )
 
 
@@ -340,7 +340,7 @@ def dependents(job: Job, _defaults: JobDefaults, _pods: PodNames) -> tuple[Desir
         "scaleTargetRef": {"apiVersion": job.api_version, "kind": job.kind, "name": job.name},
         "minReplicas": max(elastic.minimum, 1) if from_pods else elastic.minimum,
         "maxReplicas": elastic.maximum,
-        "metrics": list(elastic.metrics),
+        "metrics": [dict(metric) for metric in elastic.metrics],
         "behavior": None,  # a job has no field for it, and a manual change is removed: v1's rule
     }
     return (DesiredDependent(AUTOSCALERS, job.name, {"spec": spec}),)

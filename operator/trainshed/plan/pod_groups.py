@@ -51,7 +51,7 @@ def desired(facts: Facts) -> tuple[DesiredDependent, ...]:
     if gang.is_kubernetes(scheduler):
         return _kubernetes_group(facts)
     return tuple(
-        DesiredDependent(kind, job.name, {"spec": _spec(facts, kind)}, annotations=job.annotations)
+        DesiredDependent(kind, job.name, {"spec": _spec(facts, kind)}, annotations=tuple(job.annotations.items()))
         for kind in gang.resources(scheduler)
     )
 
@@ -134,7 +134,11 @@ def _kubernetes_group(facts: Facts) -> tuple[DesiredDependent, ...]:
     content = {} if is_alpha else {"spec": count}  # v1alpha2 does not allow to change the number
     return (
         DesiredDependent(
-            kind, job.name, content, annotations=job.annotations, first_spec=count | first if is_alpha else first
+            kind,
+            job.name,
+            content,
+            annotations=tuple(job.annotations.items()),
+            first_spec=count | first if is_alpha else first,
         ),
     )
 

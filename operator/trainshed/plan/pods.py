@@ -218,7 +218,7 @@ def release_counted(facts: Facts) -> tuple[ReleasePod, ...]:
 
 def tracking_disabled(facts: Facts) -> tuple[Event, ...]:
     """Return a Warning if the job asks to keep results and the operator runs without --track-results."""
-    if facts.snapshot.job_defaults.track_results or (TRACK_RESULTS, "true") not in facts.job.annotations:
+    if facts.snapshot.job_defaults.track_results or facts.job.annotations.get(TRACK_RESULTS) != "true":
         return ()
     message = f"{TRACK_RESULTS} has no effect: the operator runs without --track-results"
     return (Event(EventType.WARNING, "ResultTrackingDisabled", message, key="ResultTrackingDisabled"),)

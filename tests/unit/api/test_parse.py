@@ -209,10 +209,17 @@ def test_a_large_template_is_kept_as_json_and_reads_as_it_was_written(value, pac
     assert len(found) == len(template)
 
 
-def test_a_users_annotations_are_kept_and_kubectls_are_not():
-    document = tfjob("a", Worker=1)
-    document["metadata"]["annotations"] = {"b": "2", "kubectl.kubernetes.io/last-applied-configuration": "{}", "a": "1"}
-    assert tensorflow(document).annotations == (("a", "1"), ("b", "2"))
+@pytest.mark.parametrize("scheduler", ["", "volcano"])
+@pytest.mark.parametrize("many", [0, 20_000])
+def test_annotations_are_kept_where_something_reads_them_and_packed_if_there_are_many(scheduler, many):
+    document, own = tfjob("a", Worker=1), {"trainshed.dev/restart-scope": "Job"}
+    others = {"b": "2", "a": "1"} | {f"c{number}": "" for number in range(many)}
+    kubectls = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    document["metadata"]["annotations"] = others | kubectls | own
+    found = parse.job(document, TENSORFLOW, JobDefaults(gang_scheduler=scheduler)).annotations
+    assert dict(found) == (others | own if scheduler else own)
+    assert list(found) == sorted(found)
+    assert isinstance(found, PackedDocument) is bool(scheduler and many)
 
 
 def test_an_empty_policy_is_the_default_as_in_v1():

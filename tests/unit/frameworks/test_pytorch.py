@@ -238,7 +238,9 @@ def test_an_elastic_jobs_port_is_its_workers():
     assert "PET_RDZV_ENDPOINT=j-worker-0:8080" in env(parse.job(document, PYTORCH, JobDefaults()), "Worker", 0)
 
 
-@pytest.mark.parametrize("metrics", [[METRIC], [METRIC, {"type": "Pods", "unknown": [None]}]])
+@pytest.mark.parametrize(
+    "metrics", [[METRIC], [METRIC, {"type": "Pods", "unknown": [None]}], [METRIC, {"many": [""] * 40_000}]]
+)
 def test_an_elastic_job_with_metrics_wishes_for_v1s_autoscaler(metrics):
     document = pytorchjob("j", Worker=2)
     document["spec"]["elasticPolicy"] = {"maxReplicas": 3, "metrics": metrics}

@@ -89,7 +89,7 @@ def test_init_containers_do_not_count():
 
 
 def test_the_annotations_of_the_job_are_the_groups():
-    job = replace(a_gang(), annotations=(("example.com/team", "a"), ("volcano.sh/preemptable", "true")))
+    job = replace(a_gang(), annotations={"example.com/team": "a", "volcano.sh/preemptable": "true"})
     (action,) = about_group(decided(job, services=()))
     assert action.body["metadata"]["annotations"].items() >= dict(job.annotations).items()
 

@@ -103,7 +103,7 @@ def test_a_pod_that_loses_its_seat_is_let_go():
 
 
 def test_whoever_asks_for_it_where_it_is_not_to_be_had_is_told_so():
-    asked = replace(JOB, track_results=False, annotations=(("trainshed.dev/track-results", "true"),))
+    asked = replace(JOB, track_results=False, annotations={"trainshed.dev/track-results": "true"})
     assert "ResultTrackingDisabled" in event_reasons(after(job=asked))
     enabled = look(asked, *pods_of(asked), status=running(asked), job_defaults=JobDefaults(track_results=True))
     assert "ResultTrackingDisabled" not in event_reasons(enabled)
