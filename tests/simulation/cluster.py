@@ -15,11 +15,12 @@ from trainshed.client.transport import Request
 from trainshed.config import Config
 from trainshed.controller.manager import Operator
 from trainshed.frameworks import served
+from trainshed.memory.garbage_collector import GarbageCollector
+from trainshed.memory.server import Server
 from trainshed.runtime import Clock
 
-from .garbage_collector import GarbageCollector
-from .resources import BUILT_IN, custom_resources
-from .server import Server
+from .custom_resources import whole_server
+from .server_events import observe_changes
 from .transport import Network, ReliableNetwork, SimulatedTransport
 
 Document = dict[str, Any]
@@ -43,7 +44,7 @@ class Cluster:
     ) -> None:
         random.seed(seed)  # the operator's jitter of retries
         self.loop = VirtualTimeLoop()
-        self.server = Server(self.now, seed, BUILT_IN + custom_resources(mpi))
+        self.server = whole_server(self.now, seed, mpi)
         for name in ("trainshed-system", NAMESPACE):
             self.server.make_namespace(name)
         self.operators = [
@@ -53,7 +54,7 @@ class Cluster:
         self._garbage_collector = GarbageCollector(self.server)
         self._collection_is_due = False
         self._context = contextvars.copy_context()
-        self.server.changes.append(self._collect_later)
+        observe_changes(self.server, self._collect_later)
 
     def now(self) -> float:
         """Return the server's time of day, in seconds since 1970."""

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from trainshed.controller import orphans
+from trainshed.memory.errors import ApiError
 
-from .api_errors import ApiError
 from .cluster import Cluster, OperatorProcess
 from .network_faults import FaultyNetwork, WriteFault, error_end
 from .nodes import NODES, Nodes, disrupted, ended, pod_path, rejected, restarted, running

@@ -16,11 +16,12 @@ from support.audit.change import OPERATOR, Request
 from trainshed import crd
 from trainshed.api.framework import Framework
 from trainshed.frameworks import FRAMEWORKS
+from trainshed.memory.errors import ApiError
 
-from .api_errors import ApiError
 from .cluster import NAMESPACE, Cluster, jobs
 from .nodes import PunctualKubelet, ended
 from .schema_validation import SchemaValidator
+from .server_events import observe_requests
 
 Document = dict[str, Any]
 CORE = f"/api/v1/namespaces/{NAMESPACE}"
@@ -84,7 +85,7 @@ class JobRun:
         roles, ends = ROLES[kind]
         self.cluster = Cluster(replicas=1, kinds=(self.framework,))
         self.requests: list[Request] = []
-        self.cluster.server.requests.append(self._observe)
+        observe_requests(self.cluster.server, self._observe)
         PunctualKubelet(self.cluster, dict.fromkeys(ends, RUNS))
         self.cluster.operators[0].settings |= {"leader_elect": False, "gang_scheduler": gang}
         self.cluster.start()

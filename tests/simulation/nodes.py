@@ -8,9 +8,10 @@ from random import Random
 from typing import Any
 
 from support.audit.change import CREATED, DELETED, KUBELET, Change
+from trainshed.memory.errors import ApiError
 
-from .api_errors import ApiError
 from .cluster import NAMESPACE, Cluster
+from .server_events import observe_changes
 
 Object = dict[str, Any]
 NODES = ("node-0", "node-1")
@@ -51,7 +52,7 @@ class Nodes:
         self._without_image: dict[str, str] = {}
         self._waiting: list[Callable[[], None]] = []
         self.image_error = ""
-        cluster.server.changes.append(self._observe)
+        observe_changes(cluster.server, self._observe)
 
     def pods(self, *phases: str) -> list[Object]:
         """Return the pods in one of these phases on nodes that are not lost, by name."""
@@ -186,7 +187,7 @@ class GangScheduler:
     def __init__(self, cluster: Cluster, random: Random) -> None:
         self._cluster = cluster
         self._random = random
-        cluster.server.changes.append(self._observe)
+        observe_changes(cluster.server, self._observe)
 
     def _observe(self, change: Change) -> None:
         if change.plural == "podgroups" and change.verb == CREATED:
@@ -222,7 +223,7 @@ class PunctualKubelet:
     def __init__(self, cluster: Cluster, ends: Mapping[str, float]) -> None:
         self._cluster = cluster
         self._ends = ends
-        cluster.server.changes.append(self._observe)
+        observe_changes(cluster.server, self._observe)
 
     def _observe(self, change: Change) -> None:
         if change.plural != "pods" or change.verb == DELETED:

@@ -23,6 +23,7 @@ from .faults import Faults
 from .network_faults import FaultyNetwork
 from .nodes import GangScheduler, Nodes, ended
 from .schedule import TRACK_RESULTS, JobRequest, Schedule
+from .server_events import observe_changes, observe_requests
 from .strategies import PROMPT
 from .users import Users
 
@@ -106,8 +107,8 @@ class Run:
         self._requests: list[Request] = []
         self._last_change = self._last_refusal = self._took = 0.0
         self._counts: Counter[str] = Counter()
-        self._cluster.server.changes.append(self._observe)
-        self._cluster.server.requests.append(self._observe_request)
+        observe_changes(self._cluster.server, self._observe)
+        observe_requests(self._cluster.server, self._observe_request)
 
     def report(self) -> Report:
         """Execute all steps, end all faults, wait until the cluster is quiet, and let the auditor finish."""

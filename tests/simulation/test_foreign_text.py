@@ -9,6 +9,7 @@ import pytest
 
 from simulation.cluster import NAMESPACE
 from simulation.job_run import CORE, JobRun, group, log, pod
+from simulation.server_events import observe_changes
 from simulation.transport import DELIVERED, ReliableNetwork, RequestOutcome, error_response
 from support.audit.change import OPERATOR, Change
 from trainshed.client.transport import Request
@@ -69,7 +70,7 @@ class Shown:
     def __init__(self, run: JobRun) -> None:
         self.texts: list[str] = []
         self._several: list[str] = []
-        run.cluster.server.changes.append(self._observe)
+        observe_changes(run.cluster.server, self._observe)
 
     def unfit(self, lines: list[str]) -> list[str]:
         """Return the texts that are not printable, in Events and statuses and in these lines of a log."""

@@ -8,6 +8,7 @@ import pytest
 
 from simulation.cluster import Cluster
 from simulation.nodes import PunctualKubelet
+from simulation.server_events import observe_changes, observe_requests
 from simulation.transport import ON_TIME, EventOutcome, ReliableNetwork
 from trainshed.frameworks import FRAMEWORKS
 
@@ -80,7 +81,7 @@ def test_a_deleted_job_leaves_nothing():
 def test_the_same_seed_gives_the_same_run():
     def requests(seed: int) -> list:
         cluster, found = Cluster(seed), []
-        cluster.server.requests.append(lambda actor, request: found.append((actor, request)))
+        observe_requests(cluster.server, lambda actor, request: found.append((actor, request)))
         complete(cluster, "PyTorchJob")
         cluster.close()
         return found
@@ -112,7 +113,7 @@ class LateJobs(ReliableNetwork):
 def test_a_new_job_that_is_gone_gets_no_pods_while_only_the_watch_of_jobs_is_late():
     cluster, names = Cluster(network=LateJobs()), []
     complete(cluster, "TFJob")
-    cluster.server.changes.append(lambda change: names.append(change.object["metadata"]["name"]))
+    observe_changes(cluster.server, lambda change: names.append(change.object["metadata"]["name"]))
     cluster.submit(a_job("PyTorchJob", {"Master": 1}) | {"metadata": {"name": "gone", "namespace": "ml"}})
     cluster.server.request("user", "DELETE", "/apis/kubeflow.org/v1/namespaces/ml/pytorchjobs/gone")
     path = "/api/v1/namespaces/ml/pods/job-chief-0"

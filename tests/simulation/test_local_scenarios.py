@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,18 +13,22 @@ import pytest
 from simulation.cluster import EPOCH, NAMESPACE, Cluster, jobs
 from simulation.nodes import PunctualKubelet, ended, restarted
 from simulation.schedule import SCOPE, JobRequest, patch
+from simulation.server_events import observe_changes
 from support.audit import api_fields
 from support.audit.change import CREATED, DELETED
 from support.scripted_runtime import NoLogs, ScriptedRuntime
 from support.virtual_time import VirtualTimeLoop
 from trainshed.api.framework import JobDefaults
+from trainshed.controller.namespaces import Scope
 from trainshed.frameworks import FRAMEWORKS
-from trainshed.local.cluster import POD, LocalCluster, merged
-from trainshed.local.controller import LocalController
+from trainshed.local.cluster import LocalCluster
 from trainshed.local.downward import NodeFacts
 from trainshed.local.environment import EnvironmentResolver, Gpus
 from trainshed.local.kubelet import BackOff, Dependencies, Kubelet
+from trainshed.local.objects import POD
+from trainshed.local.run import LocalController
 from trainshed.local.volumes import Volumes
+from trainshed.memory.store import merge_patch
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,18 +203,20 @@ def in_cluster(request: JobRequest, happenings: tuple[Happening, ...], _folder: 
     cluster, conditions = Cluster(replicas=1), Conditions()
     server, pods = cluster.server, f"/api/v1/namespaces/{NAMESPACE}/pods/job-"
     path = f"{jobs(request.kind)}/job"
-    server.changes.append(
+    observe_changes(
+        server,
         lambda change: (
             change.plural == f"{request.kind.lower()}s"
             and conditions.observe(None if change.verb == DELETED else change.object)
-        )
+        ),
     )
-    server.changes.append(
+    observe_changes(
+        server,
         lambda change: (
             change.plural == "pods"
             and change.verb == CREATED
             and conditions.created.update([change.object["metadata"]["name"]])
-        )
+        ),
     )
     PunctualKubelet(cluster, {})
 
@@ -242,7 +247,7 @@ def on_this_machine(request: JobRequest, happenings: tuple[Happening, ...], fold
     def now() -> datetime:
         return datetime.fromtimestamp(EPOCH + loop.time(), UTC)
 
-    cluster, runtime = LocalCluster(now), ScriptedRuntime(immediate=("kubectl-delivery",))
+    cluster, runtime = LocalCluster(now, FRAMEWORKS), ScriptedRuntime(immediate=("kubectl-delivery",))
 
     def observe(kind: str, before: dict | None, after: dict | None) -> None:
         if kind == request.kind:
@@ -251,7 +256,7 @@ def on_this_machine(request: JobRequest, happenings: tuple[Happening, ...], fold
             conditions.created.update([after["metadata"]["name"]])
 
     cluster.listeners.append(observe)
-    resolver = EnvironmentResolver(cluster)
+    resolver = EnvironmentResolver(cluster.find)
     volumes = Volumes(resolver, folder)
     shared = Dependencies(
         cluster, runtime, NoLogs(), now, folder, volumes, resolver, Gpus(()), NodeFacts("node"), QUICK
@@ -260,10 +265,9 @@ def on_this_machine(request: JobRequest, happenings: tuple[Happening, ...], fold
     def happen(found: Happening) -> None:
         job = cluster.find(request.kind, NAMESPACE, "job")
         if found.what == "edited":
-            cluster.apply(merged(copy.deepcopy(job), patch(found.pod, found.value)))
+            cluster.apply(merge_patch(job, patch(found.pod, found.value)))
         elif found.what == "deleted":
-            pod = cluster.find(POD, NAMESPACE, f"job-{found.pod}")
-            loop.create_task(cluster.delete_pod(NAMESPACE, f"job-{found.pod}", pod["metadata"]["uid"], None, ""))
+            cluster.server.request("user", "DELETE", f"/api/v1/namespaces/{NAMESPACE}/pods/job-{found.pod}")
         else:
             container = runtime.running(f"job-{found.pod}")
             assert container, f"{found.pod} does not run"
@@ -271,7 +275,7 @@ def on_this_machine(request: JobRequest, happenings: tuple[Happening, ...], fold
 
     def begin() -> None:
         Kubelet(shared)
-        LocalController(cluster, FRAMEWORKS, JobDefaults(), now).start()
+        LocalController(cluster.server, Scope(FRAMEWORKS, JobDefaults()), now).start()
         cluster.apply(request.document())
 
     loop.call_soon(begin)

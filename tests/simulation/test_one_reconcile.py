@@ -12,13 +12,14 @@ from types import FrameType
 import trainshed
 from simulation.cluster import Cluster
 from simulation.nodes import PunctualKubelet, ended
+from simulation.server_events import observe_changes
 from simulation.test_jobs import a_job, states
 from support.audit.change import OPERATOR, Change
 from trainshed.plan.rules import RULES
 
 HOME = f"{Path(trainshed.__file__).parent}/"
 #: The maximum number of modules from the watch event to the stored status, and to the first deletion.
-MODULES_TO_STATUS, MODULES_TO_DELETION = 36, 39
+MODULES_TO_STATUS, MODULES_TO_DELETION = 38, 40
 #: The packages that do one part of the way each; the others are used everywhere.
 PARTS = ("client", "controller", "plan")
 
@@ -53,9 +54,9 @@ class Calls:
 
 
 def _module(frame: FrameType | None) -> str:
-    """Return the path of the operator's module whose code a frame runs, or an empty string."""
+    """Return the path of the operator's module whose code a frame runs, or an empty string; the server is no part."""
     name = frame.f_code.co_filename if frame else ""
-    return name.removeprefix(HOME) if name.startswith(HOME) else ""
+    return name.removeprefix(HOME) if name.startswith(HOME) and not name.startswith(f"{HOME}memory/") else ""
 
 
 def _package(module: str) -> str:
@@ -86,7 +87,7 @@ def recorded(until: Callable[[Change], bool]) -> Calls:
             calls.stop()
             seen.append(change)
 
-    cluster.server.changes.append(observe)
+    observe_changes(cluster.server, observe)
     kubelet._write("/api/v1/namespaces/ml/pods/job-worker-1", lambda pod: ended(pod, 137, cluster.now()))
     calls.start()
     try:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from simulation.api_errors import ApiError
-from simulation.garbage_collector import GarbageCollector
-from simulation.server import Server
+from simulation.custom_resources import whole_server
+from simulation.server_events import observe_changes, observe_requests
 from trainshed.client.transport import Request
+from trainshed.memory.errors import ApiError
+from trainshed.memory.garbage_collector import GarbageCollector
+from trainshed.memory.server import Server
 
 MAPS = "/api/v1/namespaces/ml/configmaps"
 
 
 @pytest.fixture
 def server() -> Server:
-    server = Server(lambda: 1.8e9)
+    server = whole_server(lambda: 1.8e9)
     server.make_namespace("ml")
     return server
 
@@ -87,7 +89,7 @@ def test_dependents_are_deleted_before_after_or_without_their_owner(server, poli
     make(server, "child", **owned_by(owner, blocks=True))
     make(server, "other")
     changes: list[tuple[str, str]] = []
-    server.changes.append(lambda change: changes.append((change.verb, change.object["metadata"]["name"])))
+    observe_changes(server, lambda change: changes.append((change.verb, change.object["metadata"]["name"])))
     delete(server, "owner", policy)
     assert "child" in names(server), "the garbage collector has not run"
     GarbageCollector(server).run()
@@ -104,8 +106,8 @@ def test_a_write_that_changes_nothing_makes_no_version(server):
 
 def test_all_changes_and_requests_are_recorded(server):
     changes, requests = [], []
-    server.changes.append(changes.append)
-    server.requests.append(lambda actor, request: requests.append((actor, request.verb, request.status)))
+    observe_changes(server, changes.append)
+    observe_requests(server, lambda actor, request: requests.append((actor, request.verb, request.status)))
     make(server, "a")
     server.request("operator", "PATCH", f"{MAPS}/a", body={"data": {"key": "x"}})
     with pytest.raises(ApiError):

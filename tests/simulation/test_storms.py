@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from simulation.api_errors import ApiError
 from simulation.cluster import Cluster
 from simulation.nodes import pod_path, rejected, running
+from simulation.server_events import observe_changes
 from simulation.test_jobs import a_job
 from support.audit.change import CREATED, KUBELET, USER, Change
+from trainshed.memory.errors import ApiError
 
 Pod = dict[str, Any]
 VICTIM = "job-worker-1"
@@ -24,7 +25,7 @@ class Storm:
         self.cluster = Cluster(replicas=1)
         self.made: list[tuple[float, Pod]] = []
         self._act = act
-        self.cluster.server.changes.append(self._observe)
+        observe_changes(self.cluster.server, self._observe)
         self.cluster.start()
         self.cluster.submit(a_job(kind, roles))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import orjson
 import pytest
 
-from simulation.server import Server
+from simulation.custom_resources import whole_server
 from simulation.transport import (
     RESET,
     EventOutcome,
@@ -47,7 +47,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.loop, self.network = VirtualTimeLoop(), ScriptedNetwork()
-        self.server = Server(self.loop.time)
+        self.server = whole_server(self.loop.time)
         self.server.make_namespace("ml")
         self.transport = SimulatedTransport(self.loop, self.server, self.network, "a", "operator")
         self.client = RestClient(self.transport)

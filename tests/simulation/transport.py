@@ -17,10 +17,9 @@ from support.replace import replace
 from support.virtual_time import ScheduledCall, VirtualTimeLoop
 from trainshed.client.http import READ_TIMEOUT, REQUEST_TIMEOUT
 from trainshed.client.transport import Answer, Request, Stream, TransportError
-
-from .api_errors import ApiError
-from .server import Server
-from .watch import Watch
+from trainshed.memory.errors import ApiError
+from trainshed.memory.server import Server
+from trainshed.memory.watch import Watch
 
 #: Seconds that a request, a response, or a line takes without a fault.
 LATENCY = 0.002

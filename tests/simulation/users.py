@@ -10,11 +10,11 @@ from support.audit.change import USER
 from trainshed.api import parse
 from trainshed.api.framework import JobDefaults
 from trainshed.frameworks import served
+from trainshed.memory.errors import ApiError
+from trainshed.memory.store import merge_patch
 
-from .api_errors import ApiError
 from .cluster import NAMESPACE, Cluster
 from .schedule import SCOPE, SERVICES, JobRequest, Step, patch
-from .store import merge_patch
 
 Object = dict[str, Any]
 CORE = f"/api/v1/namespaces/{NAMESPACE}"

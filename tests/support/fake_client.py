@@ -1,7 +1,7 @@
 """A client of an API server for the unit tests of the controller, which keeps its objects as the operator reads them.
 
-The model of the API server is in `simulation/server.py`. Here tests say which watch events have arrived and which call
-of the client fails.
+`trainshed/memory/server.py` is a whole API server. Here tests say which watch events have arrived and which call of the
+client fails.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 from datetime import datetime, timedelta
 
-from simulation.store import merge_patch
 from support.builders import T0
 from support.replace import replace
 from trainshed.api.actions import CreatePod
@@ -17,6 +16,7 @@ from trainshed.api.framework import Framework
 from trainshed.api.objects import Container, Dependent, Phase, Pod, Resource, Service
 from trainshed.client import Conflict, Forbidden, LabelRemoved, NameConflict, NotFound
 from trainshed.frameworks import FRAMEWORKS
+from trainshed.memory.store import merge_patch
 
 LABEL = "training.kubeflow.org/"
 KINDS = {framework.kind: framework for framework in FRAMEWORKS}

@@ -38,8 +38,8 @@ class ApiClient:
     def __init__(
         self, rest: RestClient, token_bucket: TokenBucket, may_write: Callable[[], bool] = lambda: True
     ) -> None:
-        self._rest = rest
-        self._may_write = may_write
+        self.rest = rest
+        self.may_write = may_write
         self.limiters = Limiters(token_bucket)
         self._warned: set[str] = set()
 
@@ -76,7 +76,7 @@ class ApiClient:
         path, selector = Path(CORE, "pods", namespace), {"labelSelector": f"{JOB_NAME_LABEL}={job}"}
         found: list[Pod] = []
         version = ""
-        async for page in list_pages(self._rest, path, selector):
+        async for page in list_pages(self.rest, path, selector):
             found.extend(decode_items(PODS, page, path.plural))
             version = page.metadata.version
         return found, version
@@ -85,7 +85,7 @@ class ApiClient:
         """Check that `owner` controls no pod of this name; raises `LabelRemoved` if no watch selects that pod."""
         path = Path(CORE, "pods", namespace, name)
         try:
-            content = await self.limiters.reads.run(namespace, lambda: self._rest.call("GET", path))
+            content = await self.limiters.reads.run(namespace, lambda: self.rest.call("GET", path))
         except NotFound:
             return
         meta = METADATA.answer(content)
@@ -99,7 +99,7 @@ class ApiClient:
         selector = f"involvedObject.kind={kind},involvedObject.uid={uid},reason=Unschedulable"
         path, query = Path(CORE, "events", namespace), {"fieldSelector": selector}
         events: list[Document] = []
-        async for page in list_pages(self._rest, path, query):
+        async for page in list_pages(self.rest, path, query):
             found = decode_items(DOCUMENTS, page, path.plural)
             events += ({field: event[field] for field in EVENT_FIELDS if event.get(field)} for event in found)
             if len(events) >= MOST_EVENTS:  # anyone who may create Events can create these
@@ -187,7 +187,7 @@ class ApiClient:
         """Create the Lease, or replace it at its version; raises `Conflict` if it has changed."""
         exists = "resourceVersion" in body.get("metadata", {})
         path = Path(LEASES, "leases", namespace, name if exists else "")
-        return DOCUMENTS.answer(await self._rest.call("PUT" if exists else "POST", path, body, FIELD_MANAGER))
+        return DOCUMENTS.answer(await self.rest.call("PUT" if exists else "POST", path, body, FIELD_MANAGER))
 
     async def serves(self, resource: Resource) -> bool:
         """Return whether the server serves this kind of object, that is, its CRD is installed."""
@@ -196,7 +196,7 @@ class ApiClient:
 
     async def _read(self, path: Path, kind: Decoder[Document] = DOCUMENTS) -> Document | None:
         try:
-            return kind.answer(await self._rest.call("GET", path))
+            return kind.answer(await self.rest.call("GET", path))
         except NotFound:
             return None
 
@@ -211,7 +211,7 @@ class ApiClient:
         """Return the existing object of that name, if it is the one that was to be created."""
         name = build()["metadata"]["name"]
         try:
-            content = await self._rest.call("GET", Path(path.prefix, path.plural, path.namespace, name))
+            content = await self.rest.call("GET", Path(path.prefix, path.plural, path.namespace, name))
         except NotFound:
             raise Unavailable(f"{path.plural} {name} existed, but was deleted before it was read") from None
         kind, meta = path.plural[:-1], METADATA.answer(content)
@@ -245,7 +245,7 @@ class ApiClient:
 
     def _write_built(self, limiter: Limiter, verb: str, path: Path, build: Callable[[], object]) -> Awaitable[bytes]:
         """Do the same as `_write`; the body is built when the limiter admits it, and is not kept after it is sent."""
-        return limiter.run(path.namespace, lambda: self._rest.write(verb, path, build(), self._may_write))
+        return limiter.run(path.namespace, lambda: self.rest.write(verb, path, build(), self.may_write))
 
 
 def require_unaltered(found: Child, kind: str, name: str, owner: str) -> Child:
@@ -281,13 +281,13 @@ class Lister:
     """Reads lists; every method may raise a `trainshed.client.ApiError`."""
 
     def __init__(self, rest: RestClient) -> None:
-        self._rest = rest
+        self.rest = rest
 
     async def all(self, path: Path, kind: Decoder[T], label: str = "") -> list[T]:
         """List the objects at `path`, with `label` if it is set; none if the server does not serve the kind."""
         selector = {"labelSelector": label} if label else {}
         try:
-            return [kind.answer(item) async for page in list_pages(self._rest, path, selector) for item in page.items]
+            return [kind.answer(item) async for page in list_pages(self.rest, path, selector) for item in page.items]
         except NotFound:
             return []
 

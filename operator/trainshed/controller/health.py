@@ -19,9 +19,8 @@ from trainshed.config import bind_address
 if TYPE_CHECKING:  # the server needs a fifth of a second to be imported, and jobs wait at the start
     from aiohttp import web
 
-#: Liveness and readiness limits in seconds: the lag tolerated per window, the window, the part of one lag that counts,
-#: the maximum silence of a watch (the API server sends a bookmark about once a minute), and for how long it may fail.
-MAX_LAG, WINDOW, MAX_SINGLE_LAG, MAX_SILENCE, MAX_FAILING = 30.0, 60.0, 10.0, 150.0, 30.0
+#: Liveness limits in seconds: the lag tolerated per window, the window, and the part of one lag that counts.
+MAX_LAG, WINDOW, MAX_SINGLE_LAG = 30.0, 60.0, 10.0
 #: Seconds after the cache sync at which requests are answered, and the latest time after the start.
 AFTER_SYNC, AT_LATEST = 0.25, 1.0
 #: Seconds: the interval of the measurements, the lag that is ignored, and the time for open responses at shutdown.

@@ -15,13 +15,11 @@ from typing import Any
 
 from trainshed import runtime
 from trainshed.api.framework import Framework
-from trainshed.api.job import JobKey
 from trainshed.client import ApiError
 from trainshed.client.client import ApiClient
 from trainshed.client.credentials import Credentials, NoCredentials
 from trainshed.client.flow_control import TokenBucket
 from trainshed.client.http import HttpTransport
-from trainshed.client.informer import Informer
 from trainshed.client.kubeconfig import find_credentials
 from trainshed.client.transport import RestClient, Transport
 from trainshed.config import Config
@@ -29,14 +27,12 @@ from trainshed.event_loop import EventLoop
 from trainshed.frameworks import served
 from trainshed.runtime import Clock
 
-from .events import EventRecorder
 from .health import HealthServer, LoopLagMonitor
 from .job_collector import JobCollector
 from .leader_election import LeaderElector, LeaseConfig
 from .metrics import Metrics, MetricScope
-from .namespaces import Dependencies, NamespaceCache, NamespaceCaches, discover_gang_resources
+from .namespaces import Controller, NamespaceCache, Scope, discover_gang_resources
 from .orphans import Orphans
-from .workqueue import Worker, WorkQueue
 
 #: Seconds at shutdown: for running reconciles to finish, then for requests in flight to be answered, and for the last
 #: Events to be written; releasing the Lease may take what is left of ALTOGETHER. With kopf the shutdown takes at most
@@ -64,19 +60,15 @@ class Operator:
         self._settings = settings
         self._clock = clock
         self._metrics = Metrics()
-        self._queue = WorkQueue(self._metrics.observe_queue_time)
         self._rest = RestClient(transport, self._metrics.count_request, self._metrics.count_skipped_event)
-        self._client = client = ApiClient(self._rest, TokenBucket(settings.qps, settings.burst), self._may_act)
-        self._recorder = EventRecorder(client, self._metrics.count_dropped_event, clock.now)
-        dependencies = Dependencies(self._rest, client, self._recorder, self._metrics, self._add)
-        self._caches = NamespaceCaches(
-            NamespaceCache(namespace, frameworks, settings.job_defaults, dependencies)
-            for namespace in settings.namespaces or ("",)
-        )
-        reconcilers = {name: namespaced.reconciler for name, namespaced in self._caches.all.items()}
-        self._worker = Worker(self._queue, reconcilers, self._metrics, self._may_act, clock.now)
+        self._client = client = ApiClient(self._rest, TokenBucket(settings.qps, settings.burst))
         lease_config = LeaseConfig(settings.effective_lease_namespace, settings.lease_name, settings.identity)
         self._elector = LeaderElector(client, lease_config, self._step_down, clock.seconds)
+        if settings.leader_elect:
+            client.may_write = self._elector.is_leader
+        scope = Scope(frameworks, settings.job_defaults, settings.namespaces)
+        self._controller = Controller(client, scope, self._metrics, clock.now)
+        self._caches = self._controller.caches
         self._labels = {framework.kind: framework.label for framework in frameworks}
         if settings.job_metrics:
             self._metrics.register(JobCollector(self._caches.jobs, clock.now))
@@ -86,20 +78,8 @@ class Operator:
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._election: list[asyncio.Task[None]] = []
-        self._is_active = False
-        self.ready, self.over, self.broken = asyncio.Event(), asyncio.Event(), False
-
-    def seen(self, key: JobKey, version: str) -> None:
-        """Read and reconcile a job of which kopf's watch has delivered this version, if the cache lacks it.
-
-        A replica without the Lease does nothing; its own watches are quiet for a minute at most.
-        """
-        if self._is_active:
-            self._caches.seen(key, version)
-
-    def is_known(self, uid: str, version: str) -> bool:
-        """Return whether the cache has a job at this version or a newer one."""
-        return self._caches.is_known(uid, version)
+        self.seen, self.is_known, self.ready = self._controller.seen, self._caches.is_known, self._controller.ready
+        self.over, self.broken = asyncio.Event(), False
 
     def problem(self) -> str:
         """Return why the operator is not ready, one problem per line, or an empty string."""
@@ -118,14 +98,13 @@ class Operator:
         except ApiError:
             await self.stop()
             raise
-        for namespaced in self._caches.all.values():
-            namespaced.watch_pod_groups(kinds)
+        self._controller.watch_pod_groups(kinds)
         runs: list[Callable[[], Coroutine[Any, Any, None]]] = [
-            self._run_workers,
+            self._reconcile,
             self._lag_monitor.run,
-            self._recorder.run,
+            self._controller.recorder.run,
         ]
-        runs += [self._expire_counters, *(informer.run for informer in self._informers)]
+        runs += [self._expire_counters, *(informer.run for informer in self._controller.informers)]
         runs += [self._orphans(namespaced).run for namespaced in self._caches.all.values()]
         self._tasks = [*(self._create_task(run, run.__qualname__) for run in runs), *self._tasks]
         self._election = (
@@ -142,14 +121,15 @@ class Operator:
         end = asyncio.get_running_loop().time() + ALTOGETHER
         for task in self._tasks[:1]:
             task.cancel()  # start no new reconcile
-        if not await self._worker.finish(SHUTDOWN_GRACE):
+        worker = self._controller.worker
+        if not await worker.finish(SHUTDOWN_GRACE):
             self._client.limiters.close()
-            await self._worker.finish(ANSWERS)
-        await self._worker.give_up()
-        self._queue.clear()
+            await worker.finish(ANSWERS)
+        await worker.give_up()
+        self._controller.queue.clear()
         try:
             async with asyncio.timeout(EVENT_FLUSH_TIMEOUT):
-                await self._recorder.flush()
+                await self._controller.recorder.flush()
         except TimeoutError:
             log.warning("timed out flushing Events")
         await _cancel(self._tasks)
@@ -158,35 +138,8 @@ class Operator:
         await self._health_server.close()
         await self._rest.close()
 
-    @property
-    def _informers(self) -> list[Informer[Any]]:
-        return [informer for namespaced in self._caches.all.values() for informer in namespaced.informers]
-
-    async def _run_workers(self) -> None:
-        await asyncio.gather(self._sync(), self._reconcile_while_leader())
-
-    async def _sync(self) -> None:
-        await self._caches.sync()
-        self.ready.set()
-
-    async def _reconcile_while_leader(self) -> None:
-        await self._caches.any_ready.wait()
-        while True:
-            if self._settings.leader_elect:
-                await self._elector.acquired.wait()
-            self._is_active = True
-            self._caches.lead()
-            for key in self._caches.known():
-                self._queue.add(key)
-            await self._worker.run()
-            self._is_active = False
-            await asyncio.sleep(1)  # the Lease has just been lost
-            self._queue.clear()
-
-    def _add(self, key: JobKey) -> None:
-        """Enqueue a job that may have changed; a replica without the Lease enqueues all jobs when it acquires it."""
-        if self._is_active:
-            self._queue.add(key)
+    async def _reconcile(self) -> None:
+        await self._controller.run(self._elector.acquired.wait if self._settings.leader_elect else _at_once)
 
     async def _expire_counters(self) -> None:
         while True:
@@ -208,24 +161,21 @@ class Operator:
         self.over.set()
 
     def _step_down(self) -> None:
-        self._worker.break_off()
+        self._controller.worker.break_off()
         self._caches.step_down()
         self._metrics.step_down()
 
-    def _may_act(self) -> bool:
-        return not self._settings.leader_elect or self._elector.is_leader()
-
     def _orphans(self, namespaced: NamespaceCache) -> Orphans:
         def may_act() -> bool:
-            return namespaced.ready.is_set() and self._may_act()
+            return namespaced.ready.is_set() and self._client.may_write()
 
         return Orphans(self._client, namespaced.cache, may_act, track_results=self._settings.track_results)
 
     def _metrics_text(self) -> bytes:
         gauges = self._metrics.gauges
-        gauges.waiting.set(len(self._queue))
+        gauges.waiting.set(len(self._controller.queue))
         gauges.lag.set(self._lag_monitor.max_lag)
-        gauges.leading.set(self._may_act())
+        gauges.leading.set(self._client.may_write())
         gauges.skew.set(self._clock.skew())
         gauges.in_flight.set(self._rest.under_way)
         for limiter, waiting in self._client.limiters.waiting().items():
@@ -236,6 +186,10 @@ class Operator:
             self._metrics.count_skipped_event(plural, 0)
         self._metrics.set_jobs(self._caches.states(), self._labels)
         return self._metrics.text()
+
+
+async def _at_once() -> None:
+    """Return: without leader election there is nothing to wait for."""
 
 
 async def _cancel(tasks: list[asyncio.Task[None]]) -> None:

@@ -1,11 +1,12 @@
-"""One cache and one set of informers for each watched namespace; which gang schedulers there are."""
+"""What reconciles jobs, in a cluster and in a local run: caches and informers by namespace, queue, worker, Events."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from datetime import datetime
 from typing import Any, Protocol
 
 import msgspec
@@ -15,20 +16,23 @@ from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import JobKey
 from trainshed.api.objects import JOB_NAME_LABEL, POD_GROUP, Resource, is_older
 from trainshed.client import Client, NotFound, TooManyRequests, Unavailable
-from trainshed.client.client import CORE
+from trainshed.client.client import CORE, ApiClient
 from trainshed.client.informer import Informer
 from trainshed.client.lists import PARTS, PODS, SERVICES, Decoder, dependent_decoder, job_document
 from trainshed.client.transport import Path, RestClient
 
 from .cache import Cache
 from .events import EventRecorder
-from .health import MAX_FAILING, MAX_SILENCE
-from .metrics import Metrics
+from .observer import Observer
 from .reconciler import Reconciler
 from .store import CachedJob
+from .workqueue import Worker, WorkQueue
 
 #: Seconds between tries while the API server does not respond.
 DISCOVERY_RETRY = 2.0
+#: Readiness limits in seconds: the maximum silence of a watch, and for how long it may fail. The API server sends a
+#: bookmark about once a minute.
+MAX_SILENCE, MAX_FAILING = 150.0, 30.0
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +101,7 @@ class Dependencies(msgspec.Struct, frozen=True):
     rest: RestClient
     client: Client
     recorder: EventRecorder
-    metrics: Metrics
+    observer: Observer
     wake: Callable[[JobKey], None]
 
 
@@ -114,7 +118,7 @@ class NamespaceCache:
         self.namespace = namespace
         self.ready = asyncio.Event()
         self.cache = Cache(frameworks, job_defaults, dependencies.wake)
-        self.reconciler = Reconciler(dependencies.client, self.cache, dependencies.recorder, dependencies.metrics)
+        self.reconciler = Reconciler(dependencies.client, self.cache, dependencies.recorder, dependencies.observer)
         self.informers: tuple[Informer[Any], ...] = tuple(
             make_informers(dependencies.rest, self.cache, frameworks, namespace)
         )
@@ -268,3 +272,72 @@ class NamespaceCaches:
             for informer in (found for found in namespaced.informers if not found.missing):
                 found[informer.plural] = max(found.get(informer.plural, 0.0), now - informer.heard)
         return found
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """The kinds of jobs, the namespaces (empty: all), and the defaults of jobs."""
+
+    frameworks: tuple[Framework, ...]
+    job_defaults: JobDefaults
+    namespaces: tuple[str, ...] = ()
+
+
+class Controller:
+    """Reconciles jobs while the client may write. `ready` is set after the cache sync."""
+
+    def __init__(self, client: ApiClient, scope: Scope, observer: Observer, now: Callable[[], datetime]) -> None:
+        self.queue = WorkQueue(observer.observe_queue_time)
+        self.recorder = EventRecorder(client, observer.count_dropped_event, now)
+        dependencies = Dependencies(client.rest, client, self.recorder, observer, self._add)
+        self.caches = NamespaceCaches(
+            NamespaceCache(namespace, scope.frameworks, scope.job_defaults, dependencies)
+            for namespace in scope.namespaces or ("",)
+        )
+        reconcilers = {name: namespaced.reconciler for name, namespaced in self.caches.all.items()}
+        self.worker = Worker(self.queue, reconcilers, observer, client.may_write, now)
+        self.ready = asyncio.Event()
+        self.is_active = False
+
+    @property
+    def informers(self) -> list[Informer[Any]]:
+        """All informers, which the caller runs."""
+        return [informer for namespaced in self.caches.all.values() for informer in namespaced.informers]
+
+    def watch_pod_groups(self, kinds: tuple[Resource, ...]) -> None:
+        """Of the kinds of PodGroup, watch only these; to be called before the informers run."""
+        for namespaced in self.caches.all.values():
+            namespaced.watch_pod_groups(kinds)
+
+    def seen(self, key: JobKey, version: str) -> None:
+        """Read and reconcile a job of which another watch has delivered this version, if the cache lacks it.
+
+        A replica without the Lease does nothing; its own watches are quiet for a minute at most.
+        """
+        if self.is_active:
+            self.caches.seen(key, version)
+
+    async def run(self, acquired: Callable[[], Awaitable[object]]) -> None:
+        """Reconcile after the cache sync, whenever `acquired` has been awaited and the client may write."""
+        await asyncio.gather(self._sync(), self._reconcile(acquired))
+
+    async def _sync(self) -> None:
+        await self.caches.sync()
+        self.ready.set()
+
+    async def _reconcile(self, acquired: Callable[[], Awaitable[object]]) -> None:
+        await self.caches.any_ready.wait()
+        while True:
+            await acquired()
+            self.is_active = True
+            self.caches.lead()
+            for key in self.caches.known():
+                self.queue.add(key)
+            await self.worker.run()
+            self.is_active = False
+            await asyncio.sleep(1)  # the Lease has just been lost
+            self.queue.clear()
+
+    def _add(self, key: JobKey) -> None:
+        """Enqueue a job that may have changed; a replica without the Lease enqueues all jobs when it acquires it."""
+        if self.is_active:
+            self.queue.add(key)

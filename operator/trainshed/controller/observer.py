@@ -1,5 +1,7 @@
 """What the reconciler, the executor and the worker report, for metrics."""
 
+# ruff: noqa: ARG002 - what is not counted is ignored
+
 from __future__ import annotations
 
 from typing import Protocol
@@ -11,28 +13,44 @@ from trainshed.client import ApiError
 
 
 class Observer(Protocol):
-    """Is called for everything that is counted or measured."""
+    """Is called for everything that is counted or measured; a subclass without a method ignores that."""
+
+    def observe_queue_time(self, seconds: float) -> None:
+        """Observe how long a key has waited for a worker."""
+        return
+
+    def count_dropped_event(self) -> None:
+        """Count an Event that is not written: there are too many."""
+        return
 
     def observe_reconcile(self, seconds: float) -> None:
         """Observe the duration of a reconcile."""
+        return
 
     def on_reconcile(self, snapshot: Snapshot) -> None:
         """Observe the job at the start of a reconcile, which may yet fail."""
+        return
 
     def forget(self, key: JobKey) -> None:
         """Forget a deleted job."""
+        return
 
     def on_status_stored(self, snapshot: Snapshot, after: Status) -> None:
         """Count what changed between the snapshot's status and the stored one."""
+        return
 
     def count_action(self, snapshot: Snapshot, action: Action, *, success: bool) -> None:
         """Count an action that succeeded or failed."""
+        return
 
     def count_error(self, error: ApiError) -> None:
         """Count a reconcile that failed with this error."""
+        return
 
     def count_internal_error(self) -> None:
         """Count a reconcile that failed with an internal error."""
+        return
 
     def count_rejected_status(self, snapshot: Snapshot) -> None:
         """Count a status update of this job that the API server rejected."""
+        return

@@ -10,11 +10,11 @@ from pathlib import Path
 from trainshed.api.job import Document
 
 from . import mpi, references
-from .cluster import CLAIM, job_name
 from .docker_cli import ENGINES
 from .environment import GPU
 from .hosts import LONGEST, host_name
 from .names import quoted
+from .objects import CLAIM, job_name
 from .volumes import SOURCES, absolute, belongs_to_another, cannot_create, stand_in, wrong_type
 
 #: Fields of pods and containers that have no effect, and why.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import errno
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -16,7 +16,7 @@ from trainshed.api.job import Document
 from trainshed.api.quantities import parse_quantity
 
 from . import downward
-from .cluster import CONFIG_MAP, SECRET, LocalCluster
+from .objects import CONFIG_MAP, SECRET
 from .runtime import StartFailed
 
 #: `$(NAME)`, or `$$`, which stands for one dollar sign.
@@ -109,10 +109,10 @@ class PodFacts:
 
 
 class EnvironmentResolver:
-    """Resolves the environments of containers; ConfigMaps and Secrets are those of the cluster."""
+    """Resolves the environments of containers; `find` returns an object by kind, namespace and name."""
 
-    def __init__(self, cluster: LocalCluster) -> None:
-        self._cluster = cluster
+    def __init__(self, find: Callable[[str, str, str], Document | None]) -> None:
+        self._find = find
 
     def environment(self, container: Document, facts: PodFacts) -> dict[str, str]:
         """Return the variables of a container; raises `ConfigError`, and `StartFailed` for what no process can have."""
@@ -133,7 +133,7 @@ class EnvironmentResolver:
 
         A null is an empty text, as for the API server.
         """
-        found = self._cluster.find(kind, namespace, name)
+        found = self._find(kind, namespace, name)
         if found is None:
             return None
         texts, coded = (found.get(field) or {} for field in FIELDS[kind])
@@ -148,7 +148,7 @@ class EnvironmentResolver:
         data = self._required(kind, facts.pod["metadata"]["namespace"], reference)
         if kind == SECRET:
             return data
-        found = self._cluster.find(kind, facts.pod["metadata"]["namespace"], reference["name"]) or {}
+        found = self._find(kind, facts.pod["metadata"]["namespace"], reference["name"]) or {}
         return {key: data[key] for key in found.get("data") or ()}
 
     def _all_of(self, source: Document, facts: PodFacts) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from trainshed.api.job import Document
 
-from .cluster import job_name
+from .objects import job_name
 from .output import LONGEST, is_named
 from .runtime import LogSink
 

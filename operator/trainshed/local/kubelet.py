@@ -14,10 +14,11 @@ from pathlib import Path
 from trainshed.api.job import Document
 
 from . import tasks
-from .cluster import CONFIG_MAP, POD, LocalCluster, Stored, job_name
+from .cluster import LocalCluster
 from .downward import NodeFacts
 from .environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand, incomplete, of_fields
 from .hosts import host_name
+from .objects import CONFIG_MAP, POD, Stored, job_name
 from .paths import Creation, opened, read, remove, write
 from .pod_status import CREATING, INITIALIZING, ContainerRecord, PodRecord
 from .runtime import Container, ContainerSpec, LogSink, Mount, Runtime, Sandbox, SandboxSpec, StartFailed
@@ -50,7 +51,7 @@ class BackOff:
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What all pods share. `pods` is the folder of their volumes."""
+    """What all pods share. `pods` is the folder of their volumes, and `admit` returns a pod as it runs here."""
 
     cluster: LocalCluster
     runtime: Runtime
@@ -62,6 +63,7 @@ class Dependencies:
     gpus: Gpus
     node: NodeFacts
     back_off: BackOff = BackOff()
+    admit: Callable[[Document], Document] = lambda pod: pod
 
 
 class Kubelet:
@@ -111,7 +113,7 @@ class Kubelet:
         if after is None:
             self._workers.pop(uid, None)
         elif known is None:
-            self._workers[uid] = PodWorker(after, self._dependencies)
+            self._workers[uid] = PodWorker(self._dependencies.admit(after), self._dependencies)
         elif "deletionTimestamp" in found["metadata"]:
             known.delete(float(found["metadata"]["deletionGracePeriodSeconds"]))
 

@@ -18,7 +18,7 @@ from typing import IO, Any, TextIO
 from trainshed.api.foreign_text import ESCAPE_SEQUENCES, one_line
 from trainshed.api.job import Document
 
-from .cluster import job_name
+from .objects import job_name
 
 #: The colours of replicas, in the order in which they first write.
 COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)

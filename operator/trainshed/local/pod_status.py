@@ -9,7 +9,7 @@ from typing import Any
 
 from trainshed.api.job import Document
 
-from .cluster import timestamp
+from .objects import timestamp
 
 CREATING: Document = {"waiting": {"reason": "ContainerCreating"}}
 INITIALIZING: Document = {"waiting": {"reason": "PodInitializing"}}

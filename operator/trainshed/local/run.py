@@ -9,17 +9,25 @@ import math
 import signal
 import socket
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from trainshed.api import status_codec
 from trainshed.api.framework import child_name
 from trainshed.api.job import Document
+from trainshed.client.client import ApiClient
+from trainshed.client.flow_control import TokenBucket
+from trainshed.client.transport import RestClient
+from trainshed.controller.namespaces import Controller, Scope
+from trainshed.controller.observer import Observer
+from trainshed.memory.server import Server
+from trainshed.memory.transport import MemoryTransport
+from trainshed.memory.validation import DEFAULT_GRACE, bounded_grace
 from trainshed.runtime import Clock
 
 from . import summary, tasks
-from .cluster import DEFAULT_GRACE, EVENT, POD, LocalCluster, Stored, grace_period
-from .controller import LocalController
+from .cluster import LocalCluster
 from .docker_cli import ENGINES
 from .downward import NodeFacts, allocatable
 from .environment import EnvironmentResolver, Gpus
@@ -27,6 +35,7 @@ from .exec_server import ExecServer
 from .failures import FailureInjector
 from .hosts import LOOPBACK, Hosts
 from .kubelet import Dependencies, Kubelet
+from .objects import EVENT, POD, Stored
 from .options import LocalJob, Options, Refused
 from .output import Output, Printer, StatusLine
 from .run_folder import kill_marked, new_run
@@ -53,6 +62,40 @@ def run(options: Options) -> int:
     return asyncio.run(LocalRun(options).run())
 
 
+class LocalObserver(Observer):
+    """Counts nothing: a local run has no metrics, and no internal errors."""
+
+    def count_internal_error(self) -> None:
+        """End the run: an error would only be tried again."""
+        if error := sys.exception():
+            asyncio.get_running_loop().call_exception_handler({"message": "controller", "exception": error})
+
+
+class LocalController:
+    """Reconciles the jobs on a server until it is closed."""
+
+    def __init__(self, server: Server, scope: Scope, now: Callable[[], datetime]) -> None:
+        client = ApiClient(RestClient(MemoryTransport(server)), TokenBucket())
+        self._controller = Controller(client, scope, LocalObserver(), now)
+        self._controller.watch_pod_groups(())
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Start to reconcile."""
+        runs = {"controller": lambda: self._controller.run(_at_once), "Events": self._controller.recorder.run}
+        runs |= {f"watch of {informer.what}": informer.run for informer in self._controller.informers}
+        self._tasks = [tasks.start(run(), name) for name, run in runs.items()]
+
+    async def close(self) -> None:
+        """Stop, and write the Events that are left."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._controller.worker.give_up()
+        self._controller.queue.clear()
+        await self._controller.recorder.flush()
+
+
 class LocalRun:
     """One run of some jobs."""
 
@@ -73,7 +116,8 @@ class LocalRun:
             write=self._lines.line,
         )
         self._choice = RuntimeChoice(options, self._folder, self._output.say)
-        self._cluster = LocalCluster(self._clock.now, self._choice.admitted)
+        self._frameworks = tuple({item.framework.kind: item.framework for item in options.jobs}.values())
+        self._cluster = LocalCluster(self._clock.now, self._frameworks)
         self._injector = FailureInjector(options.failures, self._output, self._kill)
         self._kubelet: Kubelet | None = None
         self._changed = 0.0
@@ -108,12 +152,8 @@ class LocalRun:
                     folder, kubelet.container, self._choice.secret, in_containers=self._choice.in_containers
                 )
                 server.start()
-            controller = LocalController(
-                self._cluster,
-                {item.framework.kind: item.framework for item in self._options.jobs}.values(),
-                self._options.job_defaults,
-                self._clock.now,
-            )
+            scope = Scope(self._frameworks, self._options.job_defaults)
+            controller = LocalController(self._cluster.server, scope, self._clock.now)
             self._cluster.listeners.append(self._on_change)
             controller.start()
             for document in (*self._options.objects, *(runnable(item.document) for item in self._options.jobs)):
@@ -206,7 +246,8 @@ class LocalRun:
             self._terminate(kubelet, 0)
 
     def _grace(self) -> float:
-        return float(max((grace_period(pod["spec"]) for pod in self._cluster.of(POD)), default=DEFAULT_GRACE))
+        found = (bounded_grace(pod["spec"]["terminationGracePeriodSeconds"]) for pod in self._cluster.of(POD))
+        return float(max(found, default=DEFAULT_GRACE))
 
     def _kill(self, pod: str) -> None:
         killed = self._kubelet is not None and self._kubelet.kill(pod)
@@ -236,7 +277,7 @@ class LocalRun:
             self._output.say(f"without effect here: {'; '.join(self._choice.ignored)}")
 
     def _make_kubelet(self, runtime: Runtime, hosts: Hosts) -> Kubelet:
-        resolver = EnvironmentResolver(self._cluster)
+        resolver = EnvironmentResolver(self._cluster.find)
         modes = ANY_USER if self._choice.name in ENGINES else OWN_USER
         address = LOOPBACK if self._choice.name == "processes" else str(hosts.gateway)
         return Kubelet(
@@ -248,6 +289,7 @@ class LocalRun:
                 pods=self._folder.pods,
                 volumes=Volumes(resolver, self._folder.state.path, self._choice.rewrite, modes),
                 resolver=resolver,
+                admit=self._choice.admitted,
                 gpus=Gpus(gpu_numbers()),
                 node=NodeFacts(socket.gethostname(), address, allocatable(self._folder.pods)),
             )
@@ -322,3 +364,7 @@ def runnable(document: Document) -> Document:
     spec = document["spec"]
     policy = {key: value for key, value in (spec.get("runPolicy") or {}).items() if key not in WITHOUT}
     return {**document, "spec": {**spec, "runPolicy": policy}}
+
+
+async def _at_once() -> None:
+    """Return: there is one controller, which needs no Lease."""

@@ -8,7 +8,8 @@ from typing import Any
 from trainshed.api import status_codec
 from trainshed.api.job import Document
 
-from .cluster import EVENT, LocalCluster
+from .cluster import LocalCluster
+from .objects import EVENT
 from .output import harmless
 
 INDENT = "  "

@@ -14,8 +14,8 @@ from typing import Any
 from trainshed.api.job import Document
 
 from . import names
-from .cluster import CLAIM, CONFIG_MAP, SECRET
 from .names import invalid, invalid_mode, quoted
+from .objects import CLAIM, CONFIG_MAP, SECRET
 
 #: The most bytes of the data of a ConfigMap or a Secret.
 LARGEST = 1 << 20

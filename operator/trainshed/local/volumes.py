@@ -24,9 +24,9 @@ from pathlib import Path
 
 from trainshed.api.job import Document
 
-from .cluster import CONFIG_MAP, SECRET
 from .environment import REFERENCE, ConfigError, EnvironmentResolver, PodFacts, expand
 from .names import descending, quoted, writable
+from .objects import CONFIG_MAP, SECRET
 from .paths import Creation, opened, resolve, write
 from .runtime import Mount
 from .state_folder import CLAIMS, HOST_PATHS

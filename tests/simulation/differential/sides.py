@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 import orjson
 
-from simulation.api_errors import ApiError
 from simulation.cluster import EPOCH
-from simulation.garbage_collector import GarbageCollector
-from simulation.resources import PODS
-from simulation.server import Server
+from simulation.custom_resources import whole_server
 from trainshed.client.http import HttpTransport
 from trainshed.client.transport import Answer, Request
+from trainshed.memory.built_in import PODS
+from trainshed.memory.errors import ApiError
+from trainshed.memory.garbage_collector import GarbageCollector
 
 from .masks import CERTIFICATE
 
@@ -70,7 +70,7 @@ class Simulated:
     """A new server for one sequence."""
 
     def __init__(self, namespace: str) -> None:
-        self.server = Server(lambda: EPOCH)
+        self.server = whole_server(lambda: EPOCH)
         self.server.make_namespace(namespace)
         self.garbage_collector = GarbageCollector(self.server)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from simulation.api_errors import ApiError
-from simulation.garbage_collector import GarbageCollector
-from simulation.server import Server
+from simulation.custom_resources import whole_server
 from support.user_client import Refused, UserClient, eventually
+from trainshed.memory.errors import ApiError
+from trainshed.memory.garbage_collector import GarbageCollector
 
 pytestmark = pytest.mark.apiserver
 #: A status, and the message of an error.
@@ -23,7 +23,7 @@ class Simulated:
     """The simulated server with an immediate garbage collector."""
 
     def __init__(self, namespace: str) -> None:
-        self._server = Server(lambda: 1.8e9)
+        self._server = whole_server(lambda: 1.8e9)
         self._server.make_namespace(namespace)
         self._garbage_collector = GarbageCollector(self._server)
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulation.store import merge_patch
 from support.builders import a_job, at
 from support.replace import replace
 from trainshed.api import coerce, status_codec
@@ -27,6 +26,7 @@ from trainshed.api.status import (
     Status,
     Waiting,
 )
+from trainshed.memory.store import merge_patch
 
 TIMES = st.integers(0, 10**6).map(at)
 COUNTS = st.integers(0, 10**5)

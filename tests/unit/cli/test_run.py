@@ -17,8 +17,8 @@ from support.local_runs import SOON, Machine, a_job, kill_at_many_points, permit
 
 #: Modules that take long to import and that a local run does not need.
 HEAVY = (
-    *("kopf", "aiohttp", "httptools", "prometheus_client", "uvloop", "cryptography", "rich", "orjson"),
-    *("urllib.request", "http.client", "trainshed.client.http", "trainshed.client.informer", "trainshed.config"),
+    *("kopf", "aiohttp", "httptools", "prometheus_client", "uvloop", "cryptography", "rich"),
+    *("urllib.request", "http.client", "trainshed.client.http", "trainshed.config"),
 )
 
 

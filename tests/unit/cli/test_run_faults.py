@@ -35,10 +35,11 @@ PLACES = (
     "run.LocalRun._kill",
     "run.LocalRun._on_change",
     "run.summary.described",
-    "cluster.LocalCluster.create_pod",
-    "cluster.LocalCluster.create_event",
-    "controller.LocalController._on_change",
-    "controller.Reconciler.reconcile",
+    "cluster.Server.handle",
+    "cluster.LocalCluster._on_commit",
+    "run.ApiClient.create_pod",
+    "run.ApiClient.create_event",
+    "run.Controller._add",
 )
 SCRIPT = """
 import sys

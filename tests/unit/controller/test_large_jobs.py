@@ -25,7 +25,7 @@ from trainshed.controller.namespaces import make_informers
 from trainshed.controller.reconciler import Reconciler
 from trainshed.controller.store import CachedJob
 from trainshed.frameworks.tensorflow import TENSORFLOW
-from trainshed.local.controller import NoMetrics
+from trainshed.local.run import LocalObserver
 
 #: The spec of a pod in about 100 KB of JSON, parsed up to twenty times as much; MANY is the number of its parts.
 MANY = 8000
@@ -91,7 +91,7 @@ async def test_of_large_jobs_whose_writes_wait_little_more_is_kept_than_their_js
         for document in server.jobs.values():
             hear(informer, document, "ADDED")
         client = ApiClient(rest, TokenBucket())
-        reconciler = Reconciler(client, cache, EventRecorder(client, lambda: None, lambda: T0), NoMetrics())
+        reconciler = Reconciler(client, cache, EventRecorder(client, lambda: None, lambda: T0), LocalObserver())
         keys = [JobKey("ml", "TFJob", name) for name in server.jobs]
         tasks = [asyncio.create_task(reconciler.reconcile(key, T0)) for key in keys]
         async with asyncio.timeout(60):

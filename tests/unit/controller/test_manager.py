@@ -30,7 +30,7 @@ def an_operator(settings: Config) -> Operator:
 
 
 def list_all(operator: Operator) -> None:
-    for informer in operator._informers:
+    for informer in operator._controller.informers:
         informer._received()
         informer.synced.set()
 
@@ -113,9 +113,9 @@ async def test_no_job_is_reconciled_before_the_cache_sync(settings):
         looking.set()
         await asyncio.sleep(60)
 
-    operator._worker.run = look
+    operator._controller.worker.run = look
     await operator.start()
-    *others, last = operator._informers
+    *others, last = operator._controller.informers
     for informer in others:
         informer.synced.set()
     await asyncio.sleep(0.1)
@@ -158,7 +158,7 @@ async def test_the_lease_is_released_after_the_last_action(settings):
 
         return both
 
-    operator._worker.finish = then("all reconciles are over", operator._worker.finish)
+    operator._controller.worker.finish = then("all reconciles are over", operator._controller.worker.finish)
     operator._elector.release = then("the Lease is free", operator._elector.release)
     await operator.start()
     await operator.stop()
@@ -171,7 +171,7 @@ async def test_the_process_stops_when_a_background_task_exits(settings, caplog):
     async def falls() -> None:
         raise ZeroDivisionError
 
-    operator._recorder.run = falls
+    operator._controller.recorder.run = falls
     await operator.start()
     async with asyncio.timeout(5):
         await operator.over.wait()
@@ -207,7 +207,7 @@ async def test_with_a_gang_scheduler_startup_waits_for_discovery(settings, caplo
 async def test_a_synced_replica_without_the_lease_is_ready(settings):
     operator = an_operator(settings)
     list_all(operator)
-    assert not operator._may_act()
+    assert not operator._client.may_write()
     assert operator.problem() == ""
     await operator.stop()
 
@@ -216,8 +216,8 @@ async def test_readyz_names_a_forbidden_lease_and_a_forbidden_list(settings):
     operator = an_operator(replace(settings, namespaces=("a", "b")))
     operator._elector.refused = "cannot acquire the Lease a/trainshed: forbidden"
     list_all(operator)
-    operator._informers[-1].refused = "forbidden"
-    what = operator._informers[-1].what
+    operator._controller.informers[-1].refused = "forbidden"
+    what = operator._controller.informers[-1].what
     told = [operator._elector.refused, f"cannot list and watch {what}: forbidden"]
     assert operator.problem().splitlines() == told
     assert what.endswith(" in namespace b")
@@ -237,7 +237,7 @@ async def test_at_shutdown_hanging_reconciles_are_cancelled_and_write_nothing(se
     operator._caches.all[""].reconciler.reconcile = look
     operator._caches.any_ready.set()
     await operator.start()
-    operator._queue.add(JobKey("ml", "TFJob", "mnist"))
+    operator._controller.queue.add(JobKey("ml", "TFJob", "mnist"))
     await asyncio.sleep(0.1)
     began = asyncio.get_running_loop().time()
     await operator.stop()
@@ -259,7 +259,7 @@ async def test_releasing_the_lease_has_the_rest_of_the_shutdown_time(settings, u
     async def release(within: float) -> None:
         left.append(within)
 
-    operator._worker.finish, operator._elector.release = finish, release
+    operator._controller.worker.finish, operator._elector.release = finish, release
     await operator.start()
     await operator.stop()
     assert least <= left.pop() <= ALTOGETHER

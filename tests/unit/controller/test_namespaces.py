@@ -14,9 +14,8 @@ from trainshed.api.objects import KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA
 from trainshed.client import Forbidden, NotFound
 from trainshed.client.transport import RestClient
 from trainshed.controller.events import EventRecorder
-from trainshed.controller.health import MAX_SILENCE
 from trainshed.controller.metrics import Metrics
-from trainshed.controller.namespaces import Dependencies, NamespaceCache, NamespaceCaches
+from trainshed.controller.namespaces import MAX_SILENCE, Dependencies, NamespaceCache, NamespaceCaches
 from trainshed.frameworks.jax import JAX
 from trainshed.frameworks.tensorflow import TENSORFLOW
 

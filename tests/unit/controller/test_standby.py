@@ -9,6 +9,7 @@ from trainshed.api.job import JobKey
 from trainshed.client.credentials import Credentials
 from trainshed.client.http import HttpTransport
 from trainshed.config import Config
+from trainshed.controller.leader_election import LeaderElector
 from trainshed.controller.manager import Operator
 from trainshed.controller.reconciler import Result
 from trainshed.frameworks import FRAMEWORKS
@@ -21,24 +22,25 @@ def churn(operator: Operator) -> None:
         operator.seen(JobKey("ml", "TFJob", f"gone-{number}"), "1")
 
 
-async def test_a_standby_enqueues_nothing_and_all_jobs_once_it_leads():
+async def test_a_standby_enqueues_nothing_and_all_jobs_once_it_leads(monkeypatch):
     looked, leads = [], asyncio.Event()
 
     async def look(key: JobKey, _now: object) -> Result:
         looked.append(key.name)
         return Result()
 
+    monkeypatch.setattr(LeaderElector, "is_leader", lambda _self: leads.is_set())
     operator = Operator(
         Config(health="", metrics=""), FRAMEWORKS, HttpTransport(Credentials("http://127.0.0.1:1")), Clock()
     )
-    operator._caches.all[""].reconciler.reconcile, operator._elector.is_leader = look, leads.is_set
+    operator._caches.all[""].reconciler.reconcile = look
     await operator.start()
-    for informer in operator._informers:
+    for informer in operator._controller.informers:
         informer.synced.set()
     await asyncio.wait_for(operator.ready.wait(), 5)
     operator._caches.all[""].cache.jobs["TFJob"].changed(cached(a_job(worker=1)))
     churn(operator)
-    assert len(operator._queue) == 0
+    assert len(operator._controller.queue) == 0
     lost = a_pod("worker-0")
     cache = operator._caches.all[""].cache
     cache.pods.store.changed(lost)
@@ -53,5 +55,5 @@ async def test_a_standby_enqueues_nothing_and_all_jobs_once_it_leads():
     churn(operator)
     await asyncio.sleep(1.2)
     churn(operator)
-    assert (len(operator._queue), looked) == (0, ["mnist"])
+    assert (len(operator._controller.queue), looked) == (0, ["mnist"])
     await operator.stop()

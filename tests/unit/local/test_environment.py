@@ -11,10 +11,11 @@ from itertools import pairwise
 import pytest
 
 from support.virtual_time import in_virtual_time
-from trainshed.local.cluster import CONFIG_MAP, SECRET, LocalCluster
+from trainshed.local.cluster import LocalCluster
 from trainshed.local.differences import foreign_host_paths
 from trainshed.local.downward import NodeFacts
 from trainshed.local.environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand
+from trainshed.local.objects import CONFIG_MAP, SECRET
 from trainshed.local.runtime import StartFailed
 from trainshed.local.volumes import Volume, Volumes, cannot_create, mounts
 
@@ -23,7 +24,7 @@ METADATA = {"name": "pod", "namespace": "ml", "uid": "u", "labels": {"team": "a"
 
 
 def resolver() -> EnvironmentResolver:
-    cluster = LocalCluster(lambda: datetime.fromtimestamp(0, UTC))
+    cluster = LocalCluster(lambda: datetime.fromtimestamp(0, UTC), ())
 
     async def fill() -> None:
         for kind, name, data in (
@@ -38,7 +39,7 @@ def resolver() -> EnvironmentResolver:
             cluster.apply({"kind": kind, "metadata": {"name": name, "namespace": "ml"}, **data})
 
     in_virtual_time(fill())
-    return EnvironmentResolver(cluster)
+    return EnvironmentResolver(cluster.find)
 
 
 def facts(**spec) -> PodFacts:

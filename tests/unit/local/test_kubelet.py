@@ -9,26 +9,37 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from support.builders import creation_of
 from support.scripted_runtime import NoLogs, ScriptedRuntime
 from support.virtual_time import in_virtual_time, now
-from trainshed.local.cluster import CONFIG_MAP, POD, LocalCluster, pod_of, timestamp
+from trainshed.api.objects import Pod
+from trainshed.client.decode import PodObject, pod
+from trainshed.local.cluster import LocalCluster
 from trainshed.local.downward import NodeFacts
 from trainshed.local.environment import EnvironmentResolver, Gpus
 from trainshed.local.kubelet import BackOff, Dependencies, Kubelet
+from trainshed.local.objects import CONFIG_MAP, POD, timestamp
 from trainshed.local.volumes import Volumes
 
-OWNER = {"apiVersion": "kubeflow.org/v1", "uid": "job-uid", "controller": True, "kind": "TFJob", "name": "job"}
+OWNER = {"uid": "job-uid", "controller": True, "kind": "TFJob", "name": "job", "apiVersion": "kubeflow.org/v1"}
+
+
+PODS = "/api/v1/namespaces/ml/pods"
+
+
+def pod_of(found: dict) -> Pod:
+    return pod(msgspec.convert(found, PodObject))
 
 
 class Node:
     """A kubelet with its cluster; `run` plays a test in virtual time."""
 
     def __init__(self, folder: Path, runtime: ScriptedRuntime, gpus: tuple[int, ...] = ()) -> None:
-        self.cluster, self.runtime, self.logs = LocalCluster(now), runtime, NoLogs()
-        resolver = EnvironmentResolver(self.cluster)
+        self.cluster, self.runtime, self.logs = LocalCluster(now, ()), runtime, NoLogs()
+        self.cluster.server.make_namespace("ml")
+        resolver = EnvironmentResolver(self.cluster.find)
         volumes = Volumes(resolver, folder)
         self.kubelet = Kubelet(
             Dependencies(
@@ -41,10 +52,17 @@ class Node:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": name, "labels": {}, "ownerReferences": [OWNER]},
-            "spec": {"restartPolicy": policy, "containers": [{"name": "main", **item} for item in containers], **spec},
+            "spec": {
+                "restartPolicy": policy,
+                "containers": [{"name": "main", "image": "x", **item} for item in containers],
+                **spec,
+            },
         }
-        await self.cluster.create_pod("ml", creation_of(body))
+        self.cluster.server.request("operator", "POST", PODS, body=body)
         await asyncio.sleep(0.1)
+
+    def delete(self, grace: int | None = None) -> None:
+        self.cluster.server.request("operator", "DELETE", f"{PODS}/pod", body={"gracePeriodSeconds": grace})
 
     def pod(self) -> dict:
         found = self.cluster.find(POD, "ml", "pod")
@@ -166,7 +184,7 @@ def test_back_off_doubles_up_to_its_limit():
 def test_a_deleted_pod_gets_its_grace_period(tmp_path):
     async def test(node: Node) -> None:
         await node.create({"command": ["train"]}, terminationGracePeriodSeconds=5)
-        await node.cluster.delete_pod("ml", "pod", node.pod()["metadata"]["uid"], None, "")
+        node.delete()
         await asyncio.sleep(4.5)
         assert node.runtime.started[0].signals == [signal.SIGTERM]
         await asyncio.sleep(1)
@@ -180,7 +198,7 @@ def test_a_deleted_pod_gets_its_grace_period(tmp_path):
 def test_a_grace_period_is_bounded(tmp_path, asked, given):
     async def test(node: Node) -> None:
         await node.create({"command": ["train"]}, terminationGracePeriodSeconds=asked)
-        await node.cluster.delete_pod("ml", "pod", node.pod()["metadata"]["uid"], None, "")
+        node.delete()
         assert pod_of(node.pod()).grace == given
         await asyncio.sleep(0.1)
         assert node.cluster.find(POD, "ml", "pod") is None
@@ -191,10 +209,9 @@ def test_a_grace_period_is_bounded(tmp_path, asked, given):
 def test_a_second_deletion_shortens_the_grace_period(tmp_path):
     async def test(node: Node) -> None:
         await node.create({"command": ["train"]}, policy="Always")
-        uid = node.pod()["metadata"]["uid"]
-        await node.cluster.delete_pod("ml", "pod", uid, 30, "")
+        node.delete(30)
         await asyncio.sleep(1)
-        await node.cluster.delete_pod("ml", "pod", uid, 0, "")
+        node.delete(0)
         await asyncio.sleep(0.1)
         assert node.cluster.find(POD, "ml", "pod") is None
         assert len(node.runtime.started) == 1, "a pod that is deleted is not restarted"
@@ -210,7 +227,7 @@ def test_a_pod_that_is_deleted_before_it_runs_disappears(tmp_path):
             "reason": "CreateContainerConfigError",
             "message": 'configmap "nothing" not found',
         }
-        await node.cluster.delete_pod("ml", "pod", node.pod()["metadata"]["uid"], None, "")
+        node.delete()
         await asyncio.sleep(0.1)
         assert node.cluster.find(POD, "ml", "pod") is None
 
@@ -266,13 +283,13 @@ def test_a_sidecar_ends_after_the_containers(tmp_path):
 def test_a_pod_with_a_finalizer_stays_until_it_is_removed(tmp_path):
     async def test(node: Node) -> None:
         await node.create({"command": ["train"]})
-        node.pod()["metadata"]["finalizers"] = ["trainshed.dev/job-tracking"]
-        await node.cluster.delete_pod("ml", "pod", node.pod()["metadata"]["uid"], 0, "")
+        finalizers = {"metadata": {"finalizers": ["trainshed.dev/job-tracking"]}}
+        node.cluster.server.request("operator", "PATCH", f"{PODS}/pod", body=finalizers)
+        node.delete(0)
         await asyncio.sleep(0.1)
         pod = pod_of(node.pod())
         assert (pod.phase, pod.grace) == ("Failed", 0)
-        known = {"uid": pod.uid, "resourceVersion": pod.version, "finalizers": None}
-        assert await node.cluster.release_pod("ml", "pod", {"metadata": known}) is None
+        node.cluster.server.request("operator", "PATCH", f"{PODS}/pod", body={"metadata": {"finalizers": None}})
         assert node.cluster.find(POD, "ml", "pod") is None
 
     play(tmp_path, test)

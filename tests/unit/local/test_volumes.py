@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from support.pod_names import ACCEPTED, TEXTS, pods
 from support.virtual_time import in_virtual_time, now
-from trainshed.local.cluster import CONFIG_MAP, SECRET, LocalCluster
+from trainshed.local.cluster import LocalCluster
 from trainshed.local.differences import refused
 from trainshed.local.downward import NodeFacts
 from trainshed.local.environment import ConfigError, EnvironmentResolver, PodFacts
+from trainshed.local.objects import CONFIG_MAP, SECRET
 from trainshed.local.volumes import ANY_USER, OWN_USER, Volume, Volumes, misleading, mounts
 
 NODE = NodeFacts("node")
@@ -27,7 +28,7 @@ LINK = {"name": "main", "volumeMounts": [{"name": "v", "mountPath": "/v", "subPa
 
 def volumes(state: Path, modes=OWN_USER, key: str = "k") -> Volumes:
     """Volumes with a ConfigMap c and a Secret s that have this key."""
-    cluster = LocalCluster(now)
+    cluster = LocalCluster(now, ())
 
     async def fill() -> None:
         for kind, field, name in ((CONFIG_MAP, "data", "c"), (SECRET, "stringData", "s")):
@@ -35,7 +36,7 @@ def volumes(state: Path, modes=OWN_USER, key: str = "k") -> Volumes:
             cluster.apply({"kind": kind, "metadata": metadata, field: {key: "new"}})
 
     in_virtual_time(fill())
-    return Volumes(EnvironmentResolver(cluster), state, modes=modes)
+    return Volumes(EnvironmentResolver(cluster.find), state, modes=modes)
 
 
 def facts(*found: dict, namespace: str = "ml") -> PodFacts:

@@ -1,4 +1,4 @@
-"""Every object of the simulated server with its resource version, and the history until it is compacted, as in etcd.
+"""Every object with its resource version, and the history until it is compacted, as in etcd.
 
 A stored document is never changed: a writer makes a new one that shares the parts that are the same.
 """
@@ -60,11 +60,15 @@ class Expired(Exception):
 
 
 class Store:
-    """All objects by resource and key (`namespace/name` or `name`); `listeners` are called with each commit."""
+    """All objects by resource and key (`namespace/name` or `name`); `listeners` are called with each commit.
 
-    def __init__(self) -> None:
+    At least the last `history` commits of each resource are kept, without it all of them.
+    """
+
+    def __init__(self, history: int = 0) -> None:
         self.version = 100
         self.compacted = 99
+        self._history = history
         self.listeners: list[Callable[[Commit], None]] = []
         self._tables: dict[Resource, dict[str, StoredObject]] = {}
         self._log: dict[Resource, list[Commit]] = {}
@@ -140,7 +144,10 @@ class Store:
             del log[: bisect_right(log, self.compacted, key=lambda commit: commit.version)]
 
     def _notify(self, commit: Commit) -> None:
-        self._log.setdefault(commit.resource, []).append(commit)
+        log = self._log.setdefault(commit.resource, [])
+        log.append(commit)
+        if self._history and len(log) > 2 * self._history:
+            self.compact(log[-self._history - 1].version)
         for listener in self.listeners:
             listener(commit)
 
@@ -165,7 +172,7 @@ class Store:
             self._dependents.pop(uid, None)
 
 
-def merge_patch(target: Any, patch: Any) -> Any:
+def merge_patch(target: Any, patch: Any) -> Any:  # noqa: ANN401 - any JSON value
     """Return the target with a JSON merge patch (RFC 7386) applied; the target itself if nothing changes."""
     if not isinstance(patch, dict):
         return target if type(target) is type(patch) and target == patch else patch

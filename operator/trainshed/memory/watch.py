@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from .api_errors import bad_request, expired
+from .errors import bad_request, expired
 from .resources import Resource
 from .store import Commit, Expired, Store, StoredObject
 
@@ -98,9 +98,9 @@ class Watch:
         elif before:
             self._sink(event_line("DELETED", _deleted_object(commit).raw))
 
-    def send_existing(self, found: list[StoredObject]) -> None:
-        """Send the existing objects as ADDED."""
-        for stored in found:
+    def send_existing(self, table: Mapping[str, StoredObject]) -> None:
+        """Send the existing objects that match as ADDED."""
+        for _, stored in select(table, self._prefix, self._matches):
             self._sink(event_line("ADDED", stored.raw))
 
     def bookmark(self, version: int) -> None:
@@ -121,9 +121,7 @@ class Watches:
     def open(self, watch: Watch, since: int | None) -> None:
         """Send the commits since a version, or all objects for None, then every new commit. Raises `Expired`."""
         if since is None:
-            watch.send_existing(
-                [found for _, found in select(self._store.table(watch.resource), watch._prefix, watch._matches)]
-            )
+            watch.send_existing(self._store.table(watch.resource))
         else:
             for commit in self._store.since(watch.resource, since):
                 watch.send(commit)
@@ -138,7 +136,7 @@ class Watches:
             watch.send(commit)
 
 
-def select(table: Any, prefix: str, matches: Matcher) -> list[tuple[str, StoredObject]]:
+def select(table: Mapping[str, StoredObject], prefix: str, matches: Matcher) -> list[tuple[str, StoredObject]]:
     """Return the objects of a table in a namespace that match, in the order of their keys."""
     keys = sorted(key for key in table if key.startswith(prefix)) if prefix else sorted(table)
     found = [(key, table[key]) for key in keys]

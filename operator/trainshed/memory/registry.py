@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from . import validation
-from .api_errors import ApiError, already_exists, bad_request, conflict, forbidden, invalid, not_found
-from .resources import NAMESPACES, PODS, QUOTAS, Resource
+from .built_in import NAMESPACES, PODS, QUOTAS
+from .errors import ApiError, already_exists, bad_request, conflict, forbidden, invalid, not_found
+from .resources import Resource
 from .store import Store, StoredObject, merge_patch
 from .validation import FINISHED
 
@@ -171,9 +172,12 @@ def counted_pods(store: Store, namespace: str) -> int:
 
 
 class Registry:
-    """Writes into a store; `now` is the time of day in seconds since 1970. Every method may raise `ApiError`."""
+    """Writes into a store; `now` is the time of day in seconds since 1970. Every method may raise `ApiError`.
 
-    def __init__(self, store: Store, now: Callable[[], float], seed: int = 0) -> None:
+    `seed` makes the uids.
+    """
+
+    def __init__(self, store: Store, now: Callable[[], float], seed: int) -> None:
         self._store = store
         self._now = now
         self._seed = seed

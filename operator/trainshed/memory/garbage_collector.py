@@ -1,4 +1,4 @@
-"""The garbage collector and the namespace controller of the simulated cluster.
+"""The garbage collector and the namespace controller.
 
 They find pending writes in the store; the caller decides when each is executed.
 """
@@ -9,15 +9,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from support.audit.change import COLLECTOR
-
-from .api_errors import ApiError
+from .built_in import NAMESPACES
+from .errors import ApiError
 from .registry import FOREGROUND, ORPHAN
-from .resources import NAMESPACES, Resource
+from .resources import Resource
 from .server import Server
 from .store import Location, StoredObject
 
 Document = dict[str, Any]
+#: The actor of its requests.
+COLLECTOR = "gc"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,14 @@ class GarbageCollector:
                 raise
 
     def run(self, limit: int = 10_000) -> int:
-        """Execute writes until none is pending; return their number."""
+        """Execute writes until none is pending; return their number. Raises `RecursionError` after `limit` writes."""
         done = 0
         while pending := self.pending():
             for write in pending:
                 self.execute(write)
                 done += 1
-            assert done < limit, f"no end of {pending[0]}"
+            if done >= limit:
+                raise RecursionError(f"no end of {pending[0]}")
         return done
 
     def _waiting_owners(self) -> Iterator[PendingWrite]:

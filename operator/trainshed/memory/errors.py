@@ -10,7 +10,7 @@ import orjson
 class ApiError(Exception):
     """An error response; `more` are further fields of the Status, `wait` is the value of `Retry-After`."""
 
-    def __init__(self, code: int, reason: str, message: str, wait: str = "", **more: Any) -> None:
+    def __init__(self, code: int, reason: str, message: str, wait: str = "", **more: object) -> None:
         super().__init__(f"{code} {reason}: {message}")
         self.code = code
         self.reason = reason
@@ -21,9 +21,9 @@ class ApiError(Exception):
     @property
     def status(self) -> dict[str, Any]:
         """Return it as a document of the kind Status."""
-        metadata = self.more.get("metadata", {})
-        said = {"kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure"}
-        return {**said, "message": self.message, "reason": self.reason, "code": self.code}
+        metadata: object = self.more.get("metadata", {})
+        head = {"kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure"}
+        return {**head, "message": self.message, "reason": self.reason, "code": self.code}
 
     @property
     def content(self) -> bytes:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
-from .api_errors import ApiError, bad_request, conflict, invalid
+from trainshed.api.coerce import LARGEST
 
-if TYPE_CHECKING:
-    from .resources import Resource
+from .errors import ApiError, bad_request, conflict, invalid
+from .resources import Resource
 
 Document = dict[str, Any]
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -92,7 +93,7 @@ def _check_finalizers(resource: Resource, before: Document, after: Document) -> 
         raise invalid(resource.kind, before["name"], why)
 
 
-def _check_owners(resource: Resource, name: str, owners: Any) -> None:
+def _check_owners(resource: Resource, name: str, owners: Iterable[Document]) -> None:
     for owner in owners:
         if not all(owner.get(field) for field in ("apiVersion", "kind", "name", "uid")):
             raise invalid(resource.kind, name, "metadata.ownerReferences: Required value")
@@ -124,9 +125,11 @@ def with_name(document: Document, namespace: str, name: str, suffix: str) -> Doc
     return {**document, "metadata": {**metadata, "name": own or name, **where}}
 
 
+#: The grace period of a pod that does not set one, in seconds.
+DEFAULT_GRACE = 30
 POD_DEFAULTS = {
     "restartPolicy": "Always",
-    "terminationGracePeriodSeconds": 30,
+    "terminationGracePeriodSeconds": DEFAULT_GRACE,
     "dnsPolicy": "ClusterFirst",
     "securityContext": {},
     "serviceAccount": "default",
@@ -190,7 +193,12 @@ def grace_period(pod: Document, asked: int | None) -> int:
     """Return the grace period of a deletion in seconds."""
     if not pod["spec"].get("nodeName") or pod.get("status", {}).get("phase") in FINISHED:
         return 0
-    return int(pod["spec"].get("terminationGracePeriodSeconds", 0) if asked is None else asked)
+    return bounded_grace(pod["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE) if asked is None else asked)
+
+
+def bounded_grace(seconds: int) -> int:
+    """Return a grace period as it is kept: a negative one is a second, and none lasts longer than some decades."""
+    return 1 if seconds < 0 else min(seconds, LARGEST)
 
 
 def bind_pod(pod: Document, node: str, now: str) -> Document:

@@ -1,4 +1,4 @@
-"""The simulated API server: it handles requests at once and without I/O, and keeps its objects in memory.
+"""An API server that handles requests at once and without I/O, and keeps its objects in memory.
 
 It behaves as the real one for the resources in `resources.py` (`make sim-conformance` compares them), but for managed
 fields and some fields that admission fills in.
@@ -7,18 +7,18 @@ fields and some fields that admission fills in.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
 from typing import Any
 
 import orjson
 
-from support.audit.change import CREATED, DELETED, MODIFIED, Change
-from support.audit.change import Request as Asked
 from trainshed.client.transport import Answer, Request
 
-from .api_errors import ApiError, bad_request, expired, not_found
+from .built_in import PODS
+from .errors import ApiError, bad_request, expired, not_found
 from .registry import DeleteOptions, Registry, object_key
-from .resources import BUILT_IN, PODS, PathParser, RequestPath, Resource, ResourceTable, custom_resources
-from .store import Commit, Expired, Store, StoredObject
+from .resources import PathParser, RequestPath, Resource, ResourceTable
+from .store import Expired, Store, StoredObject
 from .watch import Sink, Watch, Watches, event_line, list_objects, matcher
 
 Document = dict[str, Any]
@@ -30,20 +30,27 @@ NOTHING: Mapping[str, str] = {}
 class Server:
     """See the module. `now` is the server's time of day in seconds since 1970.
 
-    `changes` are called with each change, `requests` with each request except watches.
+    `seed` is that of `Registry`, `history` that of `Store`. `actor` is who has sent the request that
+    is being handled. `listeners` are called with each request except watches, its actor and the status of its response;
+    those of `store` with each change.
     """
 
-    def __init__(self, now: Callable[[], float], seed: int = 0, resources: Iterable[Resource] | None = None) -> None:
-        self.store = Store()
-        self.store.listeners.append(self._record)
-        self.resources = ResourceTable(BUILT_IN + custom_resources() if resources is None else resources)
-        self._paths = PathParser(self.resources)
+    def __init__(
+        self,
+        now: Callable[[], float],
+        resources: Iterable[Resource],
+        *,
+        seed: int = 0,
+        history: int = 0,
+    ) -> None:
+        self.now = now
+        self.store = Store(history)
+        self.resources = ResourceTable(resources)
         self.registry = Registry(self.store, now, seed)
         self.watches = Watches(self.store)
-        self.changes: list[Callable[[Change], None]] = []
-        self.requests: list[Callable[[str, Asked], None]] = []
-        self._now = now
-        self._actor = ""
+        self.actor = ""
+        self.listeners: list[Callable[[str, Request, int], None]] = []
+        self._paths = PathParser(self.resources)
 
     # ------------------------------------------------------------------------------------------ documents in and out
 
@@ -53,7 +60,7 @@ class Server:
         """Handle a request with a document as its body; PATCH is a merge patch. Raises `ApiError`."""
         data = None if body is None else orjson.dumps(body)
         answer = self.handle(actor, Request(verb, path, query, "application/json", data))
-        if answer.status >= 400:
+        if answer.status >= HTTPStatus.BAD_REQUEST:
             raise _refusal(answer)
         found: Document = orjson.loads(answer.content)
         return found
@@ -83,15 +90,15 @@ class Server:
 
     def handle(self, actor: str, request: Request, behind: int | None = None) -> Answer:
         """Handle a request; a list is as of the version `behind`, if given."""
-        before, self._actor = self._actor, actor
+        before, self.actor = self.actor, actor
         try:
             found = self._serve(request, behind)
         except ApiError as refusal:
             found = Answer(refusal.code, refusal.content, refusal.wait)
         finally:
-            self._actor = before
-        for told in self.requests:
-            told(actor, Asked(self._now(), request.verb, request.path, found.status))
+            self.actor = before
+        for listener in self.listeners:
+            listener(actor, request, found.status)
         return found
 
     def watch(self, path: str, query: Mapping[str, str], sink: Sink) -> Watch:
@@ -106,8 +113,8 @@ class Server:
         try:
             self.watches.open(watch, int(version) if version not in ("", "0") else None)
         except Expired:
-            said = expired(f"too old resource version: {version} ({self.store.compacted})")
-            sink(event_line("ERROR", said.content))
+            error = expired(f"too old resource version: {version} ({self.store.compacted})")
+            sink(event_line("ERROR", error.content))
             watch.closed = True
         return watch
 
@@ -143,8 +150,8 @@ class Server:
 
     def _delete(self, target: RequestPath, options: Document) -> Answer:
         resource = target.resource
-        left, gone = self.registry.delete(resource, target.namespace, target.name, DeleteOptions.read(options))
-        if not gone or resource.returned_on_delete:
+        left, removed = self.registry.delete(resource, target.namespace, target.name, DeleteOptions.read(options))
+        if not removed or resource.returned_on_delete:
             return Answer(200, orjson.dumps(left))
         details = {
             "name": target.name,
@@ -153,21 +160,21 @@ class Server:
             "uid": left["metadata"]["uid"],
         }
         details = {key: value for key, value in details.items() if value}
-        said = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-        return Answer(200, orjson.dumps(said))
+        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+        return Answer(200, orjson.dumps(status))
 
     def _subresource(self, target: RequestPath, document: Document) -> Answer:
         """Handle a write to a subresource of a pod or a namespace that cannot be read."""
         if target.part == "finalize":
             self.registry.remove(target.resource, target.name)
             return Answer(200, b"{}")
-        said = orjson.dumps({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
+        done = orjson.dumps({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
         if target.part == "binding":
             self.registry.bind(target.namespace, target.name, document["target"]["name"])
-            return Answer(201, said)
+            return Answer(201, done)
         options = DeleteOptions.read(document.get("deleteOptions") or {})
         self.registry.delete(PODS, target.namespace, target.name, options)
-        return Answer(201, said)
+        return Answer(201, done)
 
     def _kinds(self, path: str) -> bytes:
         """Return the discovery document of a group and version; empty if there is none."""
@@ -175,18 +182,8 @@ class Server:
             {"name": kind.plural, "kind": kind.kind, "namespaced": kind.namespaced}
             for kind in self.resources.within(path)
         ]
-        said = {"kind": "APIResourceList", "groupVersion": path.removeprefix("/apis/"), "resources": found}
-        return orjson.dumps(said) if found else b""
-
-    def _record(self, commit: Commit) -> None:
-        if not self.changes:
-            return
-        before = commit.before.document if commit.before else None
-        verb = DELETED if commit.deleted else CREATED if before is None else MODIFIED
-        after = None if commit.deleted else commit.after.document
-        change = Change(self._now(), self._actor, verb, commit.resource.plural, before, after)
-        for told in self.changes:
-            told(change)
+        listed = {"kind": "APIResourceList", "groupVersion": path.removeprefix("/apis/"), "resources": found}
+        return orjson.dumps(listed) if found else b""
 
 
 def _refusal(answer: Answer) -> ApiError:

@@ -1,23 +1,26 @@
-"""The resources that the simulated server serves, how each behaves, and the paths of requests."""
+"""What a resource is, and which one the path of a request names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-import yaml
-
-from . import validation
-from .api_errors import invalid, unknown_group, unknown_path
-from .schema_validation import SchemaValidator
+from .errors import unknown_group, unknown_path
 
 Document = dict[str, Any]
-ROOT = Path(__file__).parents[2]
-CRDS, GROUPS = ROOT / "crds", ROOT / "tests" / "support" / "podgroups"
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+class Validator(Protocol):
+    """The schema of a custom resource; `only` names the one field that is new."""
+
+    def prune_and_default(self, document: Document, only: str = "") -> Document:
+        """Return the object without unknown fields and with defaults."""
+        ...
+
+    def errors(self, document: Document, before: Document | None = None, only: str = "") -> list[str]:
+        """Return what is wrong with it."""
+        ...
 
 
 def _unchanged(document: Document) -> Document:
@@ -25,18 +28,6 @@ def _unchanged(document: Document) -> Document:
 
 
 def _accept(_before: Document, after: Document) -> Document:
-    return after
-
-
-def _default_secret(secret: Document) -> Document:
-    return {"type": "Opaque", **secret}
-
-
-def _check_immutable(before: Document, after: Document) -> Document:
-    fields = ("data", "binaryData") if before.get("immutable") else ()
-    if different := [field for field in fields if before.get(field) != after.get(field)]:
-        what = f"{different[0]}: Forbidden: field is immutable when `immutable` is set"
-        raise invalid(before["kind"], before["metadata"]["name"], what)
     return after
 
 
@@ -53,7 +44,7 @@ class Resource:
     #: `metadata.generation` counts the changes of the spec.
     has_generation: bool = False
     #: The schema of its CRD, if it is a custom resource.
-    validator: SchemaValidator | None = None
+    validator: Validator | None = None
     #: PUT creates a missing object.
     create_on_put: bool = False
     #: PUT without a version is accepted.
@@ -82,90 +73,6 @@ class Resource:
     def full_name(self) -> str:
         """Return the name in messages: `pods`, `tfjobs.kubeflow.org`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
-
-
-PODS = Resource(
-    "/api/v1",
-    "pods",
-    "Pod",
-    status=True,
-    has_generation=True,
-    returned_on_delete=True,
-    default=validation.default_pod,
-    check_update=validation.check_pod_update,
-)
-SERVICES = Resource(
-    "/api/v1",
-    "services",
-    "Service",
-    status=True,
-    create_on_put=True,
-    returned_on_delete=True,
-    dns_label_name=True,
-    default=validation.default_service,
-    check_update=validation.check_service_update,
-)
-NAMESPACES = Resource("/api/v1", "namespaces", "Namespace", namespaced=False, status=True, dns_label_name=True)
-QUOTAS = Resource("/api/v1", "resourcequotas", "ResourceQuota", status=True)
-LEASES = Resource(
-    "/apis/coordination.k8s.io/v1",
-    "leases",
-    "Lease",
-    create_on_put=True,
-    unversioned_put=False,
-    known_fields=frozenset(("spec",)),
-)
-BUILT_IN = (
-    PODS,
-    SERVICES,
-    NAMESPACES,
-    QUOTAS,
-    LEASES,
-    Resource(
-        "/api/v1",
-        "configmaps",
-        "ConfigMap",
-        known_fields=frozenset(("data", "binaryData", "immutable")),
-        check_update=_check_immutable,
-    ),
-    Resource(
-        "/api/v1",
-        "secrets",
-        "Secret",
-        default=_default_secret,
-        check_update=lambda _before, after: _default_secret(after),
-        known_fields=frozenset(("data", "type", "immutable")),
-    ),
-    Resource("/api/v1", "serviceaccounts", "ServiceAccount"),
-    Resource("/api/v1", "events", "Event", create_on_put=True),
-    Resource("/api/v1", "nodes", "Node", namespaced=False, status=True),
-    Resource(RBAC, "roles", "Role", create_on_put=True, known_fields=frozenset(("rules",))),
-    Resource(RBAC, "rolebindings", "RoleBinding", create_on_put=True),
-    Resource("/apis/autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", status=True),
-)
-
-
-@cache
-def custom_resources(version: str = "v1") -> tuple[Resource, ...]:
-    """Return the resources of the project's CRDs, with MPIJob at this version, and the PodGroups of gang schedulers."""
-    files = [path for path in sorted(CRDS.glob("*.yaml")) if version == "v1" or "mpijobs" not in path.name]
-    if version != "v1":
-        files += sorted((CRDS / version).glob("*.yaml"))
-    return tuple(_from_crd(path) for path in (*files, *sorted(GROUPS.glob("*.yaml"))))
-
-
-def _from_crd(path: Path) -> Resource:
-    spec = yaml.load(path.read_text(), yaml.CSafeLoader)["spec"]
-    version = next(found for found in spec["versions"] if found["storage"])
-    return Resource(
-        prefix=f"/apis/{spec['group']}/{version['name']}",
-        plural=spec["names"]["plural"],
-        kind=spec["names"]["kind"],
-        status="status" in version.get("subresources", {}),
-        has_generation=True,
-        validator=SchemaValidator(version["schema"]["openAPIV3Schema"]),
-        unversioned_put=False,
-    )
 
 
 class ResourceTable:
@@ -221,7 +128,7 @@ class PathParser:
         words = path.split("/")[1:]
         depth = 2 if words[0] == "api" else 3
         prefix, rest = "/" + "/".join(words[:depth]), words[depth:]
-        if rest[:1] == ["namespaces"] and len(rest) > 2 and rest[2] not in OF_NAMESPACES:
+        if rest[:1] == ["namespaces"] and rest[2:] and rest[2] not in OF_NAMESPACES:
             namespace, plural, *more = rest[1:]
         else:
             namespace, (plural, *more) = "", rest or [""]
