@@ -75,7 +75,7 @@ class Limiter:
     namespace may cause them, is halved, so that other flows are admitted at once.
 
     There may be more namespaces with a webhook that does not answer than the width. So flows whose last response was
-    slow are admitted beside the width, together to half as many requests; those whose only slow response it was come
+    slow are admitted beside the width, together to half as many requests; the ones with a single slow response come
     first, as the others never have a quick one. A request of another flow that has no response for SLOW seconds takes
     no room any more.
     """

@@ -80,6 +80,6 @@ def bad_request(why: str) -> ApiError:
     return ApiError(400, "BadRequest", why)
 
 
-def expired(message: str, token: str = "") -> ApiError:
-    """Return 410: the version is compacted; `token` continues a list at the current version."""
-    return ApiError(410, "Expired", message, metadata={"continue": token} if token else {})
+def expired(message: str, start: str = "") -> ApiError:
+    """Return 410: the version is compacted; `start` is the token that continues a list at the current version."""
+    return ApiError(410, "Expired", message, metadata={"continue": start} if start else {})

@@ -61,7 +61,7 @@ class MemoryTransport:
 
 
 class Lines:
-    """The lines of a watch that nobody has read yet."""
+    """The lines of a watch that have not been read."""
 
     def __init__(self) -> None:
         self._lines: list[bytes] = []
