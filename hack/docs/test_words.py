@@ -33,6 +33,7 @@ FOREIGN = {
     "--horizontal-pod-autoscaler-downscale-stabilization": "kube-controller-manager",
     "--blacklist-cooldown-range": "horovodrun",
     "--network-interface": "horovodrun",
+    "--cascade": "kubectl",
 }
 #: Annotations on pods, and other names with the prefix of the annotations.
 NOT_ON_JOBS = {
