@@ -14,10 +14,11 @@ Stored: TypeAlias = dict[str, Any]
 #: Called after each change with the kind of the object, and the object before (None if new) and after (None if gone).
 Listener: TypeAlias = Callable[[str, Stored | None, Stored | None], None]
 POD, SECRET, CONFIG_MAP, CLAIM, EVENT = "Pod", "Secret", "ConfigMap", "PersistentVolumeClaim", "Event"
-#: What the API server sets in the metadata of an object, whatever a file says, such as one of `kubectl get -o yaml`.
-SET_BY_SERVER = (
+#: Metadata that a file may have from a cluster, as `kubectl get -o yaml` writes it: what the API server sets, and what
+#: names objects and controllers that do not exist here.
+OF_A_CLUSTER = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
-    *("selfLink", "managedFields"),
+    *("selfLink", "managedFields", "ownerReferences", "finalizers"),
 )
 
 
@@ -32,8 +33,8 @@ def is_deleted(found: Document) -> bool:
 
 
 def as_created(document: Document) -> Stored:
-    """Return an object of a file without its status and what else the API server sets."""
-    metadata = {key: value for key, value in document["metadata"].items() if key not in SET_BY_SERVER}
+    """Return an object of a file without its status and what else a cluster has set."""
+    metadata = {key: value for key, value in document["metadata"].items() if key not in OF_A_CLUSTER}
     for part in ("labels", "annotations"):
         metadata[part] = {key: "" if value is None else value for key, value in (metadata.get(part) or {}).items()}
     return {**{key: value for key, value in document.items() if key != "status"}, "metadata": metadata}

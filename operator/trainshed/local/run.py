@@ -21,6 +21,7 @@ from trainshed.client.flow_control import TokenBucket
 from trainshed.client.transport import RestClient
 from trainshed.controller.namespaces import Controller, Scope
 from trainshed.controller.observer import Observer
+from trainshed.memory.errors import ApiError
 from trainshed.memory.server import Server
 from trainshed.memory.transport import MemoryTransport
 from trainshed.memory.validation import DEFAULT_GRACE, bounded_grace
@@ -156,8 +157,11 @@ class LocalRun:
             controller = LocalController(self._cluster.server, scope, self._clock.now)
             self._cluster.listeners.append(self._on_change)
             controller.start()
-            for document in (*self._options.objects, *(runnable(item.document) for item in self._options.jobs)):
-                self._cluster.apply(document)
+            try:
+                for document in (*self._options.objects, *(runnable(item.document) for item in self._options.jobs)):
+                    self._cluster.apply(document)
+            except ApiError as error:
+                raise Refused(error.message) from error
             await self._until_over(runtime, kubelet, controller)
         finally:
             if server:

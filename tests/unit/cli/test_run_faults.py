@@ -198,7 +198,10 @@ def test_a_current_folder_that_was_removed_is_refused(machine, tmp_path):
 
 
 #: What `kubectl get -o yaml` writes of a job that has ended, or that is being deleted.
-EXPORTED = {"uid": "x", "resourceVersion": "7", "generation": 3, "deletionTimestamp": "2026-01-01T00:00:00Z"}
+EXPORTED = {"uid": "x", "resourceVersion": "7", "generation": 3, "deletionTimestamp": "2026-01-01T00:00:00Z"} | {
+    "ownerReferences": [{"kind": "Workflow", "name": "w", "controller": True}],
+    "finalizers": ["example.com/kept"],
+}
 ENDED = {"conditions": [{"type": "Succeeded", "status": "True"}], "completionTime": "2026-01-01T00:00:00Z"}
 
 
