@@ -39,7 +39,7 @@ def requests(plane: ControlPlane, user: str, namespace: str = "") -> list[Reques
     """A user's requests so far in one namespace, or everywhere, in the order in which they ended; watches left out."""
     found = []
     for entry in entries(plane.audit_log):
-        if entry["user"]["username"] != user or entry["verb"] == "watch" or entry["stage"] != "ResponseComplete":
+        if entry["user"].get("username") != user or entry["verb"] == "watch" or entry["stage"] != "ResponseComplete":
             continue
         target = entry.get("objectRef") or {}
         if namespace in ("", target.get("namespace")):
