@@ -8,7 +8,7 @@ from typing import Any
 
 from trainshed.api.coerce import LARGEST
 
-from .errors import ApiError, bad_request, conflict, invalid
+from .errors import ApiError, bad_request, changed, conflict, invalid
 from .resources import Resource
 
 Document = dict[str, Any]
@@ -73,8 +73,7 @@ def updated_metadata(resource: Resource, before: Document, after: Document) -> D
 def check_version(resource: Resource, before: Document, after: Document) -> None:
     """Raise `ApiError` if a version is given and is not the stored one."""
     if after.get("resourceVersion") not in (None, "", before["resourceVersion"]):
-        why = "the object has been modified; please apply your changes to the latest version and try again"
-        raise conflict(resource.full_name, before["name"], why)
+        raise changed(resource.full_name, before["name"])
 
 
 def check_uid(resource: Resource, name: str, uid: str | None, there: str) -> None:
