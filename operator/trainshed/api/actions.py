@@ -44,7 +44,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     """A job, its stored status, and the objects whose controller's uid is the job's.
 
     `unserved` are the kinds of PodGroup that the API server does not serve. `scheduler_message` is None until the
-    Events about the PodGroup are read. `lost_pods` is what this process has seen, of the last minutes.
+    Events about the PodGroup are read. `lost_pods` is what this process has seen, of the last minutes. `in_parts` is
+    whether a plan creates a part of many pods and Services, and the next one more.
     """
 
     job: Job
@@ -59,6 +60,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     unserved: tuple[Resource, ...] = ()
     scheduler_message: SchedulerMessage | None = None
     lost_pods: tuple[LostPod, ...] = ()
+    in_parts: bool = True
 
 
 class CreatePod(msgspec.Struct, frozen=True):

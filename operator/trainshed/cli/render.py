@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 import click
 
@@ -51,21 +52,22 @@ def render(files: tuple[str, ...], *, recursive: bool, namespace: str, **default
         gang_scheduler=defaults["gang_scheduler"],
     )
     for manifest in found.jobs:
-        job = sources.rendered(manifest, namespace, job_defaults, with_pods=True)
-        _print(job[1] if job else [])
-        valid = valid and job is not None
+        found_objects = sources.rendered(manifest, namespace, job_defaults, with_pods=True)
+        _print(found_objects or ())
+        valid = valid and found_objects is not None
     sources.print_left_out(found.others)
     sys.exit(0 if valid else 1)
 
 
-def _print(objects: list[Document]) -> None:
-    if not objects:
+def _print(objects: Iterable[Document]) -> None:
+    if not sys.stdout.isatty():
+        for item in objects:
+            sys.stdout.write(writer.write([item]))
         return
-    text = writer.write(objects)
-    if sys.stdout.isatty():
-        from rich.console import Console  # noqa: PLC0415 - it takes long, and only terminals need it
-        from rich.syntax import Syntax  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415 - it takes long, and only terminals need it
+    from rich.syntax import Syntax  # noqa: PLC0415
 
-        Console().print(Syntax(text.rstrip(), "yaml", theme="ansi_dark", background_color="default", word_wrap=True))
-    else:
-        click.echo(text, nl=False)
+    console = Console()
+    for item in objects:
+        text = writer.write([item]).rstrip()
+        console.print(Syntax(text, "yaml", theme="ansi_dark", background_color="default", word_wrap=True))

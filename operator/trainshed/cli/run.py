@@ -19,12 +19,13 @@ from trainshed.api.job import Document
 from trainshed.local import run as local_run
 from trainshed.local.failures import Failure
 from trainshed.local.failures import parse as parse_failure
-from trainshed.local.options import RUNTIMES, LocalJob, Options, Refused
+from trainshed.local.options import RUNTIMES, LocalJob, Options, Refused, check_size
 from trainshed.local.output import printable
 from trainshed.local.python import NoPython
 from trainshed.local.state_folder import Unusable, default_place
 from trainshed.local.tasks import described
 from trainshed.manifests.objects import Manifest
+from trainshed.rendering import Objects
 
 from . import download, sources
 
@@ -193,27 +194,27 @@ def _placed(document: Document, namespace: str) -> Document:
 
 def _jobs(manifests: Iterable[Manifest], namespace: str) -> list[LocalJob]:
     """Return the jobs to run; ends the program after printing what is wrong with them, as `render` does."""
-    found = [(manifest, _job(manifest, namespace)) for manifest in manifests]
+    found = [(manifest, sources.rendered(manifest, namespace, JobDefaults())) for manifest in manifests]
     places: dict[tuple[str, ...], str] = {}
-    for manifest, local in found:
-        if local is None:
+    rendered: list[tuple[Manifest, Objects]] = []
+    for manifest, objects in found:
+        if objects is None:
             sys.exit(1)
-        key = (local.job.kind, local.job.namespace, local.job.name)
+        key = (objects.job.kind, objects.job.namespace, objects.job.name)
         if key in places:
-            name = f"{local.job.kind} {local.job.namespace}/{local.job.name}"
+            name = f"{objects.job.kind} {objects.job.namespace}/{objects.job.name}"
             raise click.ClickException(printable(f"{manifest.place}: {name} is given twice, first in {places[key]}"))
         places[key] = manifest.place
-    return [local for _, local in found if local]
+        rendered.append((manifest, objects))
+    check_size(objects.job for _, objects in rendered)  # before the pods are built, which may be 100,000
+    return [_job(manifest.document, objects, namespace) for manifest, objects in rendered]
 
 
-def _job(manifest: Manifest, namespace: str) -> LocalJob | None:
-    """Return a job that can run, or None after printing what is wrong with it."""
-    found, document = sources.rendered(manifest, namespace, JobDefaults()), manifest.document
-    if found is None:
-        return None
-    job, objects = found
+def _job(document: Document, found: Objects, namespace: str) -> LocalJob:
+    """Return a job that can run, with its objects."""
     placed = _placed(rendering.without_nulls(document), namespace)
-    named = {**placed, "metadata": {**placed["metadata"], "name": job.name}}
+    named = {**placed, "metadata": {**placed["metadata"], "name": found.job.name}}
+    objects = tuple(found)
     pods = tuple(item for item in objects if item["kind"] == "Pod")
     others = tuple(item for item in objects if item["kind"] != "Pod")
-    return LocalJob(named, job, rendering.KINDS[document["apiVersion"], document["kind"]], pods, others)
+    return LocalJob(named, found.job, rendering.KINDS[document["apiVersion"], document["kind"]], pods, others)

@@ -11,14 +11,13 @@ import click
 
 from trainshed import rendering
 from trainshed.api.framework import JobDefaults
-from trainshed.api.job import Document, Job
 from trainshed.local import validation
 from trainshed.local.output import printable
 from trainshed.manifests import objects
 from trainshed.manifests.nodes import BadManifest
 from trainshed.manifests.objects import Manifest
 from trainshed.manifests.reader import LARGEST
-from trainshed.rendering import KNOWN, Selection, select
+from trainshed.rendering import KNOWN, Objects, Selection, select
 
 from . import download
 
@@ -51,20 +50,19 @@ def selected(files: Iterable[str], *, recursive: bool) -> Selection:
     return found
 
 
-def rendered(
-    manifest: Manifest, namespace: str, defaults: JobDefaults, *, with_pods: bool = False
-) -> tuple[Job, list[Document]] | None:
+def rendered(manifest: Manifest, namespace: str, defaults: JobDefaults, *, with_pods: bool = False) -> Objects | None:
     """Return a job and the objects of it, or None after printing where it stands and what is wrong with it.
 
     `with_pods` is whether a pod that the API server would refuse is wrong, too.
     """
-    job, created = rendering.rendered(manifest.document, namespace, defaults)
+    created = rendering.rendered(manifest.document, namespace, defaults)
+    job = created.job
     head = {"kind": job.kind, "metadata": {"name": job.name, "namespace": job.namespace}}
-    pods = [item for item in created if with_pods and item["kind"] == "Pod"]
+    pods = (item for item in created if item["kind"] == "Pod") if with_pods else ()
     found = rendering.problems(job) or validation.problems([head], pods)
     for problem in found:
         click.echo(printable(f"{manifest.place}: {problem}"), err=True)
-    return None if found else (job, created)
+    return None if found else created
 
 
 def print_left_out(manifests: Iterable[Manifest]) -> None:

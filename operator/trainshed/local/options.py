@@ -58,8 +58,6 @@ class Options:
         An API server would refuse one of them, or two jobs have pods of the same name.
         """
         pods = [(item.job.name, str(pod["metadata"]["name"])) for item in self.jobs for pod in item.pods]
-        if (count := sum(item.job.size for item in self.jobs)) > MOST:
-            raise Refused(f"there are {count} replicas; a run on one machine has at most {MOST}")
         named = [("--only", name) for name in self.only]
         named += [("--fail", failure.replica) for failure in self.failures]
         known = ", ".join(pod.removeprefix(f"{job}-") if len(self.jobs) == 1 else pod for job, pod in pods)
@@ -73,6 +71,12 @@ class Options:
         problems += validation.problems(objects, chain.from_iterable(item.pods for item in self.jobs))
         if problems:
             raise Refused("\n".join(map(printable, problems)))
+
+
+def check_size(jobs: Iterable[Job]) -> None:
+    """Raise `Refused` if jobs have more replicas than a run may have."""
+    if (count := sum(job.size for job in jobs)) > MOST:
+        raise Refused(f"there are {count} replicas; a run on one machine has at most {MOST}")
 
 
 def _clashes(jobs: Iterable[LocalJob]) -> Iterator[str]:

@@ -82,6 +82,8 @@ def missing_services(facts: Facts) -> tuple[CreateService, ...]:
 
 
 def _part(facts: Facts) -> int:
+    if not facts.snapshot.in_parts:
+        return facts.job.size
     return max(MAX_CREATED, min(facts.job.size // PARTS, len(facts.snapshot.pods)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,24 @@ def test_a_job_is_rendered_to_its_pods_and_services():
     (config,) = [variable["value"] for variable in container["env"] if variable["name"] == "TF_CONFIG"]
     assert '"task":{"type":"worker","index":1}' in config
     assert found["Pod mnist-worker-0"]["metadata"]["namespace"] == "default"
+
+
+def test_every_replica_of_a_large_job_is_rendered():
+    found = render(a_job(workers=1001)).stdout
+    for kind in ("Pod", "Service"):
+        pattern = rf"^kind: {kind}\nmetadata:\n  name: mnist-worker-(\d+)$"
+        assert re.findall(pattern, found, re.MULTILINE) == [str(index) for index in range(1001)]
+
+
+def test_a_pod_of_any_replica_can_be_wrong():
+    job = a_job()
+    container = {**CONTAINER, "volumeMounts": [{"name": "none", "mountPath": "/data"}]}
+    (worker,) = job["spec"]["tfReplicaSpecs"].values()
+    job["spec"]["tfReplicaSpecs"]["PS"] = {**worker, "replicas": 300}
+    worker["template"] = {"spec": {"containers": [container]}}
+    result = render(job)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "pod mnist-worker-0: spec.containers[0].volumeMounts[0].name: Not found" in result.stderr
 
 
 def test_objects_have_an_owner_if_the_job_has_a_uid():

@@ -111,9 +111,17 @@ def test_a_path_out_of_a_volume_is_refused_before_anything_is_written(machine, v
     assert not (machine.folder / "engine" / "calls").exists()
 
 
+#: A job whose host names are too long from the replica 1000 on.
+SUBDOMAIN = "s" * (64 - len("job-worker-999..default.svc.cluster.local"))
+LONG_NAME = f"{SUBDOMAIN}.default.svc.cluster.local"
+LONG = a_job("true", workers=1_001, subdomain=SUBDOMAIN, setHostnameAsFQDN=True)
+
+
 @pytest.mark.parametrize(
     ("job", "problem"),
     [
+        (a_job("true", workers=50_000), "there are 50001 replicas; a run on one machine has at most 2000"),
+        (LONG, f"Invalid value: job-worker-1000.{LONG_NAME} has 65 characters, and a host name at most 64"),
         (a_job("true", workers=2_000), "there are 2001 replicas; a run on one machine has at most 2000"),
         (
             a_hostile_job({"emptyDir": {}}, Path("/"), mountPath="/."),

@@ -49,7 +49,7 @@ def test_a_null_is_no_item_of_a_list_and_a_field_that_is_left_out():
     template.update(metadata={"labels": {"team": None}, "annotations": None})
     container = template["spec"]["containers"][0]
     container.update(env=None, args=["x"], resources={"limits": None})
-    _, objects = rendered(job, "ml", JobDefaults())
+    objects = rendered(job, "ml", JobDefaults())
     (pod,) = [item for item in objects if item["kind"] == "Pod"]
     assert "team" not in pod["metadata"]["labels"]
     container.update(env=[{"name": "A"}, None], args=["x", None])

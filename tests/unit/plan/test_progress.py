@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from support.builders import a_job, a_pod, a_service, at, look, made, message, replace, run_policy, services, states
+from support.builders import (
+    a_job,
+    a_pod,
+    a_service,
+    at,
+    look,
+    made,
+    message,
+    replace,
+    run_policy,
+    seen,
+    services,
+    states,
+)
 from trainshed.api.status import ConditionType
+from trainshed.plan import plan
 from trainshed.plan.pods import MAX_CREATED
 from trainshed.plan.status_details import MANY
 
@@ -24,6 +38,11 @@ def test_many_pods_are_created_in_parts_with_their_services():
     rest = look(BIG, *some(MAX_CREATED), services=there, status=first.status)
     assert made(rest) == services(rest) == [f"mnist-worker-{index}" for index in range(MAX_CREATED, SIZE)]
     assert look(BIG, *some(SIZE), status=first.status).requeue_at is None
+
+
+def test_all_pods_and_services_are_created_at_once_where_that_is_wanted():
+    decision = plan(replace(seen(BIG, services=()), in_parts=False))
+    assert made(decision) == services(decision) == [f"mnist-worker-{index}" for index in range(SIZE)]
 
 
 def test_many_services_are_created_in_parts_while_pods_must_wait():
