@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from support.pod_statuses import disrupted, ended, rejected, restarted, running
 from trainshed.controller import orphans
 from trainshed.memory.errors import ApiError
 
 from .cluster import Cluster, OperatorProcess
 from .network_faults import FaultyNetwork, WriteFault, error_end
-from .nodes import NODES, Nodes, disrupted, ended, pod_path, rejected, restarted, running
+from .nodes import NODES, Nodes, pod_path
 from .schedule import Step
 from .transport import StreamEnd, WatchStream
 

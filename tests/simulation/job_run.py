@@ -13,13 +13,14 @@ from typing import Any
 
 from support.audit import api_fields
 from support.audit.change import OPERATOR, Request
+from support.pod_statuses import ended
 from trainshed import crd
 from trainshed.api.framework import Framework
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.memory.errors import ApiError
 
 from .cluster import NAMESPACE, Cluster, jobs
-from .nodes import PunctualKubelet, ended
+from .nodes import PunctualKubelet
 from .schema_validation import SchemaValidator
 from .server_events import observe_requests
 

@@ -15,13 +15,14 @@ from support.audit import api_fields
 from support.audit.auditor import Auditor
 from support.audit.change import OPERATOR, Change, Request, Violation
 from support.audit.final_state import RunEnd
+from support.pod_statuses import ended
 from support.virtual_time import TooManySteps
 from trainshed.frameworks import served
 
 from .cluster import Cluster, OperatorProcess
 from .faults import Faults
 from .network_faults import FaultyNetwork
-from .nodes import GangScheduler, Nodes, ended
+from .nodes import GangScheduler, Nodes
 from .schedule import TRACK_RESULTS, JobRequest, Schedule
 from .server_events import observe_changes, observe_requests
 from .strategies import PROMPT

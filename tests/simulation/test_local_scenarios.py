@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from simulation.cluster import EPOCH, NAMESPACE, Cluster, jobs
-from simulation.nodes import PunctualKubelet, ended, restarted
+from simulation.nodes import PunctualKubelet
 from simulation.schedule import SCOPE, JobRequest, patch
 from simulation.server_events import observe_changes
 from support.audit import api_fields
 from support.audit.change import CREATED, DELETED
+from support.pod_statuses import ended, restarted
 from support.scripted_runtime import NoLogs, ScriptedRuntime
 from support.virtual_time import VirtualTimeLoop
 from trainshed.api.framework import JobDefaults

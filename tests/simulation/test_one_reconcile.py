@@ -11,10 +11,11 @@ from types import FrameType
 
 import trainshed
 from simulation.cluster import Cluster
-from simulation.nodes import PunctualKubelet, ended
+from simulation.nodes import PunctualKubelet
 from simulation.server_events import observe_changes
 from simulation.test_jobs import a_job, states
 from support.audit.change import OPERATOR, Change
+from support.pod_statuses import ended
 from trainshed.plan.rules import RULES
 
 HOME = f"{Path(trainshed.__file__).parent}/"

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from simulation.cluster import Cluster
-from simulation.nodes import pod_path, rejected, running
+from simulation.nodes import pod_path
 from simulation.server_events import observe_changes
 from simulation.test_jobs import a_job
 from support.audit.change import CREATED, KUBELET, USER, Change
+from support.pod_statuses import rejected, running
 from trainshed.memory.errors import ApiError
 
 Pod = dict[str, Any]

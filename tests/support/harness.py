@@ -1,17 +1,20 @@
-"""The reconciler with its cache and a fake cluster, for the unit tests of the controller: no loop, no queue."""
+"""The reconciler with its cache and a cluster, for the unit tests of the controller: no loop, no queue."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 
 from support.audit import api_fields
-from support.fake_client import KINDS, World
+from support.world import NAMESPACE, World
 from trainshed.api.actions import Snapshot
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import JobKey
+from trainshed.client.informer import Informer
 from trainshed.controller.cache import Cache
 from trainshed.controller.events import EventRecorder
 from trainshed.controller.metrics import Metrics
+from trainshed.controller.namespaces import make_informers
 from trainshed.controller.reconciler import Reconciler, Result
 from trainshed.frameworks import FRAMEWORKS
 
@@ -28,7 +31,7 @@ def a_spec(*, policy: dict | None = None, restart: str = "Never", **roles: int) 
 
 
 class Harness:
-    """A reconciler with its cache and a fake cluster; watch events arrive at `hear`, answers to writes at once."""
+    """A reconciler with its cache and a cluster; watch events arrive at `hear`, answers to writes at once."""
 
     def __init__(
         self, spec: dict | None = None, job_defaults: JobDefaults | None = None, world: World | None = None
@@ -39,26 +42,40 @@ class Harness:
         self.metrics = Metrics()
         self.recorder = EventRecorder(self.world, lambda: None, self.now)
         self.reconciler = Reconciler(self.world, self.view, self.recorder, self.metrics)
+        self._lines: list[tuple[Informer, bytes]] = []
+        for informer in make_informers(self.world.rest, self.view, FRAMEWORKS, NAMESPACE):
+            self.world.server.watch(str(informer._path), informer._selector, partial(self._put, informer))
         if spec:
             self.world.submit("TFJob", "mnist", spec)
             self.hear()
+
+    def _put(self, informer: Informer, line: bytes) -> None:
+        self._lines.append((informer, line))
 
     def now(self) -> datetime:
         """Return the time of the cluster."""
         return self.world.now
 
-    def hear(self) -> None:
-        """Deliver all watch events."""
-        for event in self.world.news():
-            self.take_in(*event)
+    def hear(self, *without: str) -> None:
+        """Deliver all watch events but those of some resources, which arrive later."""
+        lines, self._lines = self._lines, []
+        for informer, line in lines:
+            if informer.plural in without:
+                self._put(informer, line)
+            else:
+                informer._handle(line)
 
-    def take_in(self, what: str, kind: str, item: object) -> None:
-        """Deliver one watch event."""
-        if kind in KINDS:
-            getattr(self.view.jobs[kind], what)(self.view.record(item, KINDS[kind]))
-        else:
-            store = getattr(self.view, kind) if isinstance(kind, str) else self.view.dependents[kind]
-            getattr(store.store, what)(item)
+    def hear_one(self) -> bool:
+        """Deliver the next watch event; return False if there is none."""
+        if not self._lines:
+            return False
+        informer, line = self._lines.pop(0)
+        informer._handle(line)
+        return True
+
+    def lose_events(self) -> None:
+        """Deliver none of the watch events that have not arrived."""
+        self._lines.clear()
 
     async def reconcile(self, times: int = 1, *, seconds: float = 0, deaf: bool = False) -> Result:
         """Reconcile `times` times, each after `seconds`, and deliver the events unless `deaf`; the last outcome."""
@@ -73,8 +90,8 @@ class Harness:
     async def run_all(self) -> None:
         """Let all pods run, and store the status that follows."""
         await self.reconcile(2)
-        for pod in list(self.world.pods.values()):
-            self.world.set_pod(pod.name, "Running", ready=True)
+        for name in self.world.pods:
+            self.world.set_pod(name, "Running")
         self.hear()
         await self.reconcile(4, seconds=1)
 
@@ -86,7 +103,7 @@ class Harness:
 
     def job(self) -> dict:
         """Return the job as the cluster has it."""
-        return self.world.jobs["TFJob", "mnist"]
+        return self.world.get("tfjobs")
 
     def states(self) -> list[str]:
         """Return the types of the stored conditions that are true."""
@@ -96,20 +113,6 @@ class Harness:
     def since(self, mark: int) -> list[str]:
         """Return the writes after the first `mark`."""
         return self.world.writes[mark:]
-
-
-class Weak:
-    """Lets the next `times` calls of a method of the fake cluster fail."""
-
-    def __init__(self, world, verb: str, error: Exception, times: int = 1) -> None:
-        self._call, self._error, self.times = getattr(world, verb), error, times
-        setattr(world, verb, self)
-
-    async def __call__(self, *arguments):
-        if self.times > 0:
-            self.times -= 1
-            raise self._error
-        return await self._call(*arguments)
 
 
 async def group_with_one_hidden() -> Harness:

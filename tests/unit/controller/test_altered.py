@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
 import logging
 from collections.abc import Awaitable, Callable
@@ -16,12 +15,22 @@ import pytest
 from support.audit import api_fields
 from support.harness import Harness
 from support.jobs import job
-from support.replace import replace
 from support.virtual_time import in_virtual_time, now
+from support.world import KINDS
 from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import JobKey
-from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, ROLES, VOLCANO_GROUPS, Pod, Resource
+from trainshed.api.objects import (
+    AUTOSCALERS,
+    CONFIG_MAPS,
+    JOB_TRACKING_FINALIZER,
+    RESTART_ATTEMPT_ANNOTATION,
+    ROLES,
+    VOLCANO_GROUPS,
+    Pod,
+    Resource,
+)
 from trainshed.controller.workqueue import Worker, WorkQueue
+from trainshed.memory.validation import SERVER_FIELDS
 
 LABEL = "training.kubeflow.org/operator-name"
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
@@ -50,9 +59,18 @@ class Scene(Harness):
         self.world.now = now()
         return self.world.now
 
+    def stored(self) -> dict:
+        """Return the job as the cluster has it."""
+        return self.world.get(KINDS[self.key.kind].plural)
+
+    def set_status(self, status: dict) -> None:
+        """Replace the status of the job, as another client does."""
+        plural = KINDS[self.key.kind].plural
+        self.world.replace(plural, "mnist", lambda job: job.update(status=status), "status")
+
     def blocked(self) -> dict | None:
         """Return the condition Blocked of the job, if it is true."""
-        found = api_fields.conditions(self.world.jobs[self.key.kind, "mnist"]["status"])
+        found = api_fields.conditions(self.stored()["status"])
         return next((one for one in found if (one["type"], one["status"]) == ("Blocked", "True")), None)
 
     async def last(self, seconds: float, write: str) -> int:
@@ -80,17 +98,15 @@ class Webhooks(Scene):
         await self._update(resource, namespace, name, patch)
         if resource is self.resource and self.reverts:
             self.revert()
-        return self.world.dependents[resource, name]
+        return self.world.dependent(resource, name)
 
     def revert(self) -> None:
         """Remove the label, and set an annotation to another value; a PodGroup has been admitted."""
-        ((key, found),) = [item for item in self.world.dependents.items() if item[0][0] is self.resource]
-        metadata = found.document["metadata"]
-        labels = {name: value for name, value in metadata["labels"].items() if name != LABEL}
-        changed = {"labels": labels, "annotations": {**metadata["annotations"], "stamp": str(next(self._stamps))}}
-        document = {**found.document, "metadata": {**metadata, **changed}, "status": {"phase": "Running"}}
-        self.world.dependents[key] = replace(found, version=str(self.world._tick()), document=document)
-        self.world._news.append(("changed", self.resource, self.world.dependents[key]))
+        (name,) = self.world.names(self.resource.plural)
+        if self.resource is VOLCANO_GROUPS:
+            self.world.replace(VOLCANO_GROUPS, name, lambda group: group.update(status={"phase": "Running"}), "status")
+        changed = {"labels": {LABEL: None}, "annotations": {"stamp": str(next(self._stamps))}}
+        self.world.patch(self.resource, name, changed)
 
 
 @pytest.mark.parametrize(("resource", "kind", "roles", "spec"), CASES, ids=[case[0].plural for case in CASES])
@@ -133,8 +149,8 @@ def test_a_dependent_that_another_client_changes_back_is_updated_with_back_off(r
         await scene.last(5, "")
 
         def change_back() -> None:
-            found = next(found for (kind, _), found in scene.world.dependents.items() if kind is resource)
-            if LABEL in found.document["metadata"]["labels"]:
+            (name,) = scene.world.names(resource.plural)
+            if LABEL in scene.world.get(resource, name)["metadata"]["labels"]:
                 scene.revert()
 
         scene.react = change_back
@@ -149,41 +165,38 @@ def test_a_dependent_that_another_client_changes_back_is_updated_with_back_off(r
 
 
 def deletes_services(scene: Scene) -> None:
-    for service in list(scene.world.services.values()):
-        scene.world._news.append(("removed", "services", scene.world._renewed(scene.world.services.pop(service.name))))
+    for name in scene.world.names("services"):
+        scene.world.delete("services", name)
 
 
 def makes_services(scene: Scene) -> None:
     """Make the Services again that the operator deletes, with the job as their owner."""
-    if not scene.world.services:
-        made = scene.world._renewed(scene.kept, uid=f"again-{scene.world.version}")
-        scene.world.services[made.name] = made
-        scene.world._news.append(("changed", "services", made))
+    if not scene.world.names("services"):
+        scene.world.create("services", scene.kept)
 
 
 def restores_the_finalizer(scene: Scene) -> None:
-    for pod in list(scene.world.pods.values()):
+    for pod in scene.world.pods.values():
         if not pod.has_finalizer:
-            scene.world._put_pod(pod, has_finalizer=True)
+            scene.world.patch("pods", pod.name, {"finalizers": [JOB_TRACKING_FINALIZER]})
 
 
 def overwrites_the_status(scene: Scene) -> None:
-    document = copy.deepcopy(scene.world.jobs[scene.key.kind, "mnist"])
-    if document["status"].get("conditions"):
-        scene.world._store_job({**document, "status": {"startTime": "2026-01-01T00:00:00Z"}})
+    if scene.stored()["status"].get("conditions"):
+        scene.set_status({"startTime": "2026-01-01T00:00:00Z"})
 
 
 def resets_the_attempt(scene: Scene) -> None:
-    for pod in list(scene.world.pods.values()):
+    for pod in scene.world.pods.values():
         if pod.attempt and not pod.deleting:
-            scene.world._put_pod(pod, attempt=0)
+            scene.world.patch("pods", pod.name, {"annotations": {RESTART_ATTEMPT_ANNOTATION: "0"}})
 
 
 async def run(scene: Scene) -> None:
     """Let the pods of the job run."""
     await scene.last(3, "")
-    for name in list(scene.world.pods):
-        scene.world.set_pod(name, "Running", ready=True)
+    for name in scene.world.pods:
+        scene.world.set_pod(name, "Running")
     await scene.last(3, "")
 
 
@@ -194,7 +207,10 @@ async def succeed(scene: Scene) -> None:
 
 async def suspend(scene: Scene) -> None:
     await run(scene)
-    (scene.kept,) = scene.world.services.values()
+    (name,) = scene.world.names("services")
+    found = scene.world.get("services", name)
+    kept = {key: value for key, value in found["metadata"].items() if key not in SERVER_FIELDS}
+    scene.kept = {**found, "metadata": {key: value for key, value in kept.items() if key != "resourceVersion"}}
     scene.world.edit("TFJob", "mnist", lambda spec: spec["runPolicy"].update(suspend=True))
 
 
@@ -225,7 +241,7 @@ def test_a_write_that_another_client_undoes_each_time_is_repeated_with_back_off(
         await begin(scene)
         scene.react = partial(undo, scene)
         assert 3 <= await scene.last(100, write) <= 14, scene.world.writes[-20:]
-        said = (*(record.getMessage() for record in caplog.records), json.dumps(scene.world.jobs["TFJob", "mnist"]))
+        said = (*(record.getMessage() for record in caplog.records), json.dumps(scene.stored()))
         assert any(words in text for text in said)
         task.cancel()
 
@@ -234,12 +250,14 @@ def test_a_write_that_another_client_undoes_each_time_is_repeated_with_back_off(
 
 def keeps_finalizers(scene: Scene) -> None:
     """Let a webhook restore each finalizer, and stamp the pod."""
-    release = scene.world.release_pod
+    release, stamps = scene.world.release_pod, count()
 
     async def admit(namespace: str, name: str, patch: dict) -> Pod | None:
         await release(namespace, name, patch)
         if name in scene.world.pods:
-            scene.world._put_pod(scene.world.pods[name], has_finalizer=True)
+            scene.world.patch(
+                "pods", name, {"finalizers": [JOB_TRACKING_FINALIZER], "labels": {"stamp": str(next(stamps))}}
+            )
         return scene.world.pods.get(name)
 
     scene.world.release_pod = admit
@@ -252,9 +270,9 @@ def changes_statuses(content: dict) -> Callable[[Scene], None]:
         store, stamps = scene.world.store_status, count()
 
         async def admit(framework: Framework, namespace: str, name: str, patch: dict) -> dict:
-            stored = await store(framework, namespace, name, patch)
-            scene.world._store_job({**stored, "status": content | {"stamp": next(stamps)}})
-            return copy.deepcopy(scene.world.jobs[framework.kind, name])
+            await store(framework, namespace, name, patch)
+            scene.set_status(content | {"stamp": next(stamps)})
+            return await scene.world.read_job(framework, namespace, name)
 
         scene.world.store_status = admit
 

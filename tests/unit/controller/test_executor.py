@@ -24,7 +24,6 @@ from trainshed.api.actions import (
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, VOLCANO_GROUPS
 from trainshed.client import (
-    ApiError,
     Conflict,
     Forbidden,
     Invalid,
@@ -36,12 +35,9 @@ from trainshed.client import (
 from trainshed.controller.executor import TRAITS, Executor
 from trainshed.controller.metrics import COUNTERS
 from trainshed.plan import plan
+from trainshed.plan.builders import owner_reference
 
-
-def a_config_map(name: str) -> dict:
-    """A ConfigMap as it is sent."""
-    labels = {"training.kubeflow.org/job-name": "mnist"}
-    return {"metadata": {"name": name, "ownerReferences": [{"uid": "x"}], "labels": labels}, "data": {"a": "1"}}
+LABELS = {"training.kubeflow.org/job-name": "mnist"}
 
 
 class Scene(Harness):
@@ -65,6 +61,11 @@ class Scene(Harness):
         value, labels = self.metrics.registry.get_sample_value, {"job_namespace": "ml", "framework": "tensorflow"}
         return {name: found for name in COUNTERS if (found := value(f"{name}_total", labels))}
 
+    def a_config_map(self, name: str, kind: str = "ConfigMap") -> dict:
+        """Return a ConfigMap of the job as it is sent."""
+        metadata = {"name": name, "ownerReferences": [owner_reference(self.snapshot().job)], "labels": LABELS}
+        return {"kind": kind, "metadata": metadata, "data": {"a": "1"}}
+
     async def events(self) -> list[str]:
         await self.recorder.flush()
         return [write for write in self.world.writes if write.startswith("event")]
@@ -85,7 +86,7 @@ async def test_ssh_keys_are_created_before_the_pods_and_never_reported():
         assert await scene.run(*scene.planned(), CreateSshSecret("mnist-ssh", body)) is None
     writes = [write for write in scene.world.writes if write.startswith("create")]
     assert writes[0] == "create secret mnist-ssh"
-    assert sorted(scene.world.secrets["mnist-ssh"]["data"]) == ["ssh-privatekey", "ssh-publickey"]
+    assert sorted(scene.world.get("secrets", "mnist-ssh")["data"]) == ["ssh-privatekey", "ssh-publickey"]
     assert "data" not in body, "the planner never gets a key"
     assert await scene.events() == ["event SuccessfulCreateService", "event SuccessfulCreatePod"]
 
@@ -93,29 +94,23 @@ async def test_ssh_keys_are_created_before_the_pods_and_never_reported():
 @pytest.mark.fault("A5")
 async def test_dependents_are_created_before_the_pods_that_mount_them():
     scene = Scene()
-    shared = CreateDependent(CONFIG_MAPS, "mnist-env", a_config_map("mnist-env"))
+    shared = CreateDependent(CONFIG_MAPS, "mnist-env", scene.a_config_map("mnist-env"))
     assert await scene.run(*scene.planned(), shared) is None
     assert scene.world.writes[0] == "create configmaps mnist-env"
 
     other = Scene()
-
-    async def denied(*_):
-        raise Forbidden("not here")
-
-    other.world.create_dependent = denied
+    other.world.fail("create_dependent", Forbidden("not here"))
     assert str(await other.run(*other.planned(), shared)) == "not here"
     assert other.world.made == []
 
 
 async def test_a_dependent_of_v1_gets_the_labels_by_which_watches_select():
-    scene, wanted = Scene(), CreateDependent(CONFIG_MAPS, "mnist-env", a_config_map("mnist-env"))
-    unlabelled = a_config_map("mnist-env")
-    unlabelled["metadata"]["labels"] = {}
-    await scene.world.create_dependent(CONFIG_MAPS, "ml", unlabelled)
+    scene = Scene()
+    wanted = CreateDependent(CONFIG_MAPS, "mnist-env", scene.a_config_map("mnist-env"))
+    scene.world.create(CONFIG_MAPS, scene.a_config_map("mnist-env"))
+    scene.world.patch(CONFIG_MAPS, "mnist-env", {"labels": None})
     assert await scene.run(wanted) is None
-    assert scene.world.dependents[CONFIG_MAPS, "mnist-env"].document["metadata"]["labels"] == {
-        "training.kubeflow.org/job-name": "mnist"
-    }
+    assert scene.world.get(CONFIG_MAPS, "mnist-env")["metadata"]["labels"] == LABELS
     before = len(scene.world.writes)
     assert await scene.run(wanted) is None
     assert scene.world.writes[before:] == ["create configmaps mnist-env"], "it has its labels"
@@ -124,7 +119,7 @@ async def test_a_dependent_of_v1_gets_the_labels_by_which_watches_select():
 @pytest.mark.fault("B13")
 async def test_a_definite_refusal_stops_the_creation_of_further_pods():
     scene = Scene(workers=50)
-    scene.world.quota = 0
+    scene.world.set_quota(0)
     planned = scene.planned()
     assert sum(isinstance(action, CreatePod) for action in planned) == 50
     error = await scene.run(*planned)
@@ -136,20 +131,21 @@ async def test_a_definite_refusal_stops_the_creation_of_further_pods():
 @pytest.mark.parametrize("reverse", [False, True])
 async def test_the_reported_error_does_not_depend_on_the_order(reverse):
     scene = Scene(workers=3)
-    scene.world.name_conflicts = {"mnist-worker-1", "mnist-worker-2"}
+    for name in ("mnist-worker-1", "mnist-worker-2"):
+        scene.world.take_name(name)
     error = await scene.run(*sorted(scene.planned(), key=str, reverse=reverse))
-    assert str(error) == "mnist-worker-1"
+    assert str(error).startswith("pod mnist-worker-1 ")
 
 
 async def test_the_outcome_says_what_was_done_and_of_how_much():
     scene = Scene(workers=3)
     assert (await scene.outcome()).message == ""
-    scene.world.quota = 1
+    scene.world.set_quota(1)
     planned = scene.planned()
     refused = await scene.outcome(*planned)
     assert (refused.error.reason, refused.message) == ("QuotaExceeded", "created 3 Services, created 1 of 3 pods")
     pod, job = scene.snapshot().pods[0], scene.snapshot().job
-    group = CreateDependent(CONFIG_MAPS, "mnist-config", a_config_map("mnist-config"))
+    group = CreateDependent(CONFIG_MAPS, "mnist-config", scene.a_config_map("mnist-config"))
     gone = await scene.outcome(group, DeletePod(pod.name, pod.uid), DeleteJob(job.uid, "older"))
     assert gone.message == "created 1 ConfigMap, deleted 1 pod, deleted 0 of 1 job"
 
@@ -163,6 +159,8 @@ async def test_deleted_objects_are_terminating_or_gone_in_the_cache():
     service = scene.snapshot().services[0]
     gone = [DeletePod(pod.name, pod.uid) for pod in (first, second)]
     assert await scene.run(*gone, DeleteService(service.name, service.uid)) is None
+    assert [pod.name for pod in scene.snapshot().pods if not pod.deleting] == []
+    scene.hear()
     assert [(pod.name, pod.deleting) for pod in scene.snapshot().pods] == [("mnist-worker-0", True)]
     assert len(scene.snapshot().services) == 1
     assert {"event SuccessfulDeletePod", "event SuccessfulDeleteService"} <= set(await scene.events())
@@ -199,7 +197,7 @@ async def test_a_deleted_job_is_removed_and_counted_once():
 async def test_a_job_that_another_has_deleted_is_neither_counted_nor_reported():
     scene = Scene()
     job = scene.snapshot().job
-    del scene.world.jobs["TFJob", "mnist"]
+    scene.world.delete("tfjobs")
     with pytest.raises(NotFound):
         await scene.run(DeleteJob(job.uid, job.version))
     assert scene.counted() == {}
@@ -223,12 +221,10 @@ async def test_services_are_not_created_for_pods_that_are_refused(refusal, befor
     scene = Scene(workers=40)
     if before:
         scene.view.refusal(KEY, ApiRefusal(before, "no"), scene.now())
-    scene.executor = Executor(
-        Refusing(scene.world, ("create_pod",), refusal), scene.view, scene.recorder, scene.metrics
-    )
+    scene.world.fail("create_pod", refusal, times=1000)
     actions = [action for action in scene.planned() if isinstance(action, (CreateService, CreatePod))]
     assert isinstance(await scene.run(*actions), type(refusal))
-    assert len(scene.world.services) == services
+    assert len(scene.world.names("services")) == services
 
 
 async def test_services_and_pods_are_created_concurrently():
@@ -252,14 +248,11 @@ async def test_only_the_deletion_of_a_pod_group_has_v1s_event():
 
 async def test_successful_and_failed_actions_are_counted():
     scene = Scene()
-    scene.world.quota = 1
+    scene.world.set_quota(1)
     assert await scene.run(*scene.planned()) is not None
 
-    async def denied(*_):
-        raise Forbidden("not here")
-
-    scene.world.create_service = denied
-    scene.world.delete_job = denied
+    for verb in ("create_service", "delete_job"):
+        scene.world.fail(verb, Forbidden("not here"))
     services = [action for action in Scene().planned() if isinstance(action, CreateService)]
     await scene.run(services[0])
     await scene.run(DeleteJob(scene.snapshot().job.uid, scene.snapshot().job.version))
@@ -279,23 +272,8 @@ def test_every_type_of_action_is_executed():
     assert set(TRAITS) == set(get_args(Action))
 
 
-class Refusing:
-    """Refuses some operations of a client; the others are its own."""
-
-    def __init__(self, world: object, refused: tuple[str, ...], error: ApiError) -> None:
-        self.world, self.refused, self.error = world, refused, error
-
-    def __getattr__(self, name: str) -> object:
-        if name in self.refused:
-            return self._refuse
-        return getattr(self.world, name)
-
-    async def _refuse(self, *_: object) -> None:
-        raise self.error
-
-
-def a_dependent(resource, **fields) -> CreateDependent:
-    return CreateDependent(resource, "mnist-x", a_config_map("mnist-x"), **fields)
+def a_dependent(resource) -> CreateDependent:
+    return CreateDependent(resource, "mnist-x", {})
 
 
 UPDATE = UpdateDependent(CONFIG_MAPS, "mnist-x", {"metadata": {"uid": "u", "resourceVersion": "1"}})
@@ -325,7 +303,7 @@ async def test_pods_are_deleted_whatever_else_fails(what, error):
     await scene.run(*everything[:-1])
     pods, services = scene.snapshot().pods, scene.snapshot().services
     verb, action = FAILING[what]
-    scene.executor = Executor(Refusing(scene.world, (verb,), error), scene.view, scene.recorder, scene.metrics)
+    scene.world.fail(verb, error, times=1000)
     deletions = [DeleteService(service.name, service.uid) for service in services]
     releases = [ReleasePod(pods[0].name, pods[0].uid, pods[0].version, ())]
     service = next(action for action in everything if isinstance(action, CreateService))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.fake_client import KINDS
 from support.harness import Harness, a_spec
+from support.world import KINDS
 
 LARGEST = 2**31 - 1
 NUMBERS = st.sampled_from([0, 1, 5, 999_999_999, 1_000_000_000, LARGEST])
@@ -59,7 +59,7 @@ async def live(harness: Harness, looks: int) -> None:
             if pod.deleting:
                 harness.world.confirm_deletion(pod.name)
             elif pod.phase == "Pending":
-                harness.world.set_pod(pod.name, "Running", ready=True)
+                harness.world.set_pod(pod.name, "Running")
         harness.hear()
         outcome = await harness.reconcile(seconds=1)
         assert outcome.error is None

@@ -8,28 +8,13 @@ from support.harness import Harness, a_spec
 from trainshed.client import Unavailable
 
 
-class Deafened:
-    """Executes one call of a method of a world and drops the response."""
-
-    def __init__(self, world, verb: str) -> None:
-        self._call, self._lost = getattr(world, verb), False
-        setattr(world, verb, self)
-
-    async def __call__(self, *arguments):
-        answer = await self._call(*arguments)
-        if not self._lost:
-            self._lost = True
-            raise Unavailable("the answer got lost")
-        return answer
-
-
 @pytest.mark.fault("A6")
 async def test_a_restart_whose_status_response_was_lost_is_counted_once():
     harness = Harness(a_spec(Chief=1, Worker=2, restart="ExitCode", policy={"backoffLimit": 3}))
     await harness.run_all()
     harness.world.set_pod("mnist-worker-1", "Failed", code=137)
     harness.hear()
-    Deafened(harness.world, "store_status")
+    harness.world.lose_response("store_status")
     outcome = await harness.reconcile(deaf=True)
     assert isinstance(outcome.error, Unavailable)
     await harness.reconcile(3, deaf=True)
@@ -45,7 +30,7 @@ async def test_a_terminal_condition_whose_response_was_lost_stays():
     await harness.run_all()
     harness.world.set_pod("mnist-chief-0", "Succeeded", code=0)
     harness.hear()
-    Deafened(harness.world, "store_status")
+    harness.world.lose_response("store_status")
     assert isinstance((await harness.reconcile(deaf=True)).error, Unavailable)
     verdict = harness.job()["status"]
     await harness.reconcile(5, seconds=2)

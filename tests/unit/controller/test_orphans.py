@@ -10,12 +10,10 @@ from support.builders import a_pod
 from support.harness import Harness, a_spec
 from support.replace import replace
 from support.virtual_time import in_virtual_time
-from trainshed.api.digest import digest_of
 from trainshed.api.framework import JobDefaults
-from trainshed.api.objects import ROLES, Dependent
-from trainshed.client import Conflict, Forbidden, NotFound
+from trainshed.api.objects import ROLES
+from trainshed.client import Conflict, Forbidden
 from trainshed.controller.orphans import INTERVAL, Orphans
-from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.plan.dependents import LAST_APPLIED_HASH
 
 KEEPS = {"trainshed.dev/track-results": "true"}
@@ -27,10 +25,8 @@ async def an_orphaned_pod() -> Harness:
     harness.world.submit("TFJob", "mnist", a_spec(Chief=1, Worker=1), KEEPS)
     harness.hear()
     await harness.run_all()
-    job = harness.job()
-    known = job["metadata"]
-    await harness.world.delete_job(TENSORFLOW, "ml", "mnist", known["uid"], known["resourceVersion"])
-    for name in list(harness.world.pods):
+    harness.world.delete("tfjobs")
+    for name in harness.world.pods:
         harness.world.confirm_deletion(name)
     harness.hear()
     assert [(pod.name, pod.has_finalizer, pod.deleting) for pod in harness.world.pods.values()] == [
@@ -56,17 +52,21 @@ async def test_the_finalizer_of_a_pod_without_owner_is_removed_before_its_deleti
     harness.hear()
     await harness.run_all()
     (name,) = harness.world.pods
-    harness.world.set_pod(name, "Running", owner="")
+    harness.world.patch("pods", name, {"ownerReferences": None})
     harness.hear()
     await orphans(harness).reconcile()
     assert not harness.world.pods[name].has_finalizer
 
 
 async def test_the_finalizer_of_a_pod_whose_job_is_not_cached_yet_stays():
-    harness = await an_orphaned_pod()
-    (pod,) = harness.world.pods.values()
-    harness.world.submit("TFJob", "mnist", a_spec(Chief=1))
-    harness.world.jobs["TFJob", "mnist"]["metadata"]["uid"] = pod.owner
+    harness = Harness(job_defaults=JobDefaults(track_results=True))
+    harness.world.submit("TFJob", "mnist", a_spec(Chief=1), KEEPS)
+    harness.hear()
+    await harness.run_all()
+    harness.view.jobs["TFJob"].forgotten(harness.job()["metadata"]["uid"])
+    harness.world.confirm_deletion("mnist-chief-0")
+    harness.hear()
+    assert [pod.name for pod in harness.view.orphans()] == ["mnist-chief-0"]
     await orphans(harness).reconcile()
     assert list(harness.world.pods) == ["mnist-chief-0"]
 
@@ -147,45 +147,44 @@ def test_the_search_is_periodic_and_only_by_the_leader():
 READ = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"], "resourceNames": ["m-config"]}
 SEE = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
 ENTER = {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"], "resourceNames": ["m-worker-0"]}
+MANY = {**ENTER, "resourceNames": [f"m-worker-{number}" for number in range(2000)]}
 APPLIED = {LAST_APPLIED_HASH: "0"}
+OWNER = {"apiVersion": "kubeflow.org/v1", "kind": "MPIJob", "name": "m", "uid": "job-uid", "controller": True}
+
+
+def a_role(harness: Harness, rules: list, annotations: dict, *owners: dict) -> None:
+    """Create a Role of a job, of which the watches have delivered all."""
+    labels = {"training.kubeflow.org/job-name": "m"}
+    metadata = {"name": "m-launcher", "labels": labels, "annotations": annotations, "ownerReferences": list(owners)}
+    harness.world.create(ROLES, {"metadata": metadata, "rules": rules})
+    harness.hear()
 
 
 @pytest.mark.parametrize(
-    ("rules", "annotations", "owner", "left"),
+    ("rules", "annotations", "owners", "left"),
     [
-        ([READ, SEE, ENTER], APPLIED, "", [READ]),
-        (digest_of([SEE, ENTER]), APPLIED, "", []),
-        ([READ], APPLIED, "", None),
-        ([READ, {**ENTER, "resources": None}], APPLIED, "", None),
-        ([SEE, ENTER], {}, "", None),
-        ([SEE, ENTER], digest_of(APPLIED), "", None),
-        ([SEE, ENTER], APPLIED, "job-uid", None),
+        ([READ, SEE, ENTER], APPLIED, (), [READ]),
+        ([SEE, MANY], APPLIED, (), []),
+        ([READ], APPLIED, (), None),
+        ([READ, {**ENTER, "resources": None}], APPLIED, (), None),
+        ([SEE, ENTER], {}, (), None),
+        ([SEE, ENTER], APPLIED | {f"other-{number}": 100 * "x" for number in range(300)}, (), None),
+        ([SEE, ENTER], APPLIED, (OWNER,), None),
     ],
     ids=["an orphan", "a large one", "without pods", "malformed", "others wrote it", "many annotations", "of a job"],
 )
-async def test_a_role_that_has_lost_its_owner_gives_no_right_to_pods(rules, annotations, owner, left):
+async def test_a_role_that_has_lost_its_owner_gives_no_right_to_pods(rules, annotations, owners, left):
     harness = Harness()
-    document = {"metadata": {"annotations": annotations}, "rules": rules}
-    role = Dependent(ROLES, "m-launcher", "u", "1", owner, "ml", "m", document)
-    harness.world.dependents[ROLES, role.name] = role
-    harness.view.dependents[ROLES].store.changed(role)
+    a_role(harness, rules, annotations, *owners)
     for _ in range(2):
         await orphans(harness).reconcile()
     assert harness.world.writes == ([] if left is None else ["patch roles m-launcher"])
-    assert harness.world.dependents[ROLES, role.name].document["rules"] == (rules if left is None else left)
+    assert harness.world.get(ROLES, "m-launcher")["rules"] == (rules if left is None else left)
 
 
 async def test_a_role_that_is_gone_is_forgotten():
     harness = Harness()
-    role = Dependent(
-        ROLES, "m-launcher", "u", "1", "", "ml", "m", {"metadata": {"annotations": APPLIED}, "rules": [ENTER]}
-    )
-    roles = harness.view.dependents[ROLES].store
-    roles.changed(role)
-    harness.world.update_dependent = gone
+    a_role(harness, [ENTER], APPLIED)
+    harness.world.delete(ROLES, "m-launcher")
     await orphans(harness).reconcile()
-    assert roles.items == {}
-
-
-async def gone(*_):
-    raise NotFound("m-launcher")
+    assert harness.view.dependents[ROLES].store.items == {}

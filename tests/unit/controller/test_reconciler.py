@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from support.harness import KEY, Harness, Weak, a_spec, group_with_one_hidden
+from support.harness import KEY, Harness, a_spec, group_with_one_hidden
 from trainshed.client import Conflict, Forbidden, Unavailable
 from trainshed.controller.reconciler import Reconciler, Result
 from trainshed.controller.status_writes import PROGRESS
@@ -70,7 +70,7 @@ async def test_an_event_is_written_after_its_status_is_stored():
     harness.world.set_pod("mnist-worker-0", "Failed", code=1)
     harness.hear()
     await harness.reconcile()
-    Weak(harness.world, "store_status", Unavailable("no answer"))
+    harness.world.fail("store_status", Unavailable("no answer"))
     assert (await harness.reconcile(seconds=3)).error is not None
     await harness.recorder.flush()
     assert harness.since(mark) == []
@@ -96,8 +96,8 @@ async def test_after_a_conflict_the_cache_has_the_current_job():
 @pytest.mark.parametrize("then", ["gone", "again"])
 async def test_a_deleted_job_gets_no_pods(then):
     harness = Harness(SMALL)
-    del harness.world.jobs["TFJob", "mnist"]
-    harness.world.news()
+    harness.world.delete("tfjobs")
+    harness.lose_events()
     if then == "again":
         harness.world.submit("TFJob", "mnist", a_spec(Worker=1))
     await harness.reconcile(deaf=True)
@@ -119,8 +119,8 @@ async def test_a_job_of_the_same_name_inherits_neither_a_delay_of_its_status_nor
 
     old = Harness(a_spec(Chief=1, Worker=MANY))
     await old.reconcile()
-    old.world.jobs.clear()
-    old.world.pods.clear()
+    old.world.delete("tfjobs")
+    old.lose_events()
     again, first = renewed(old), renewed(Harness())
     outcomes = [await harness.reconcile() for harness in (again, first)]
     assert outcomes[0] == outcomes[1]
@@ -133,7 +133,7 @@ async def test_only_a_new_job_is_not_read_before_its_pods_are_created(age, made)
     harness = Harness()
     harness.world.submit("TFJob", "mnist", SMALL, created=harness.world.now - timedelta(seconds=age))
     harness.hear()
-    Weak(harness.world, "read_job", Unavailable("no answer"))
+    harness.world.fail("read_job", Unavailable("no answer"))
     assert ((await harness.reconcile()).error is None) is made
     assert sorted(harness.world.made) == (PODS if made else [])
 
@@ -141,14 +141,14 @@ async def test_only_a_new_job_is_not_read_before_its_pods_are_created(age, made)
 async def test_a_job_of_which_kopf_has_seen_more_is_read_before_it_is_planned():
     harness = Harness()
     harness.world.submit("TFJob", "mnist", SMALL)
-    seen = harness.world.jobs["TFJob", "mnist"]["metadata"]["resourceVersion"]
+    seen = harness.job()["metadata"]["resourceVersion"]
     harness.view.seen(KEY, seen)
     assert harness.woken == [KEY]
-    Weak(harness.world, "read_job", Unavailable("no answer"))
+    harness.world.fail("read_job", Unavailable("no answer"))
     assert isinstance((await harness.reconcile(deaf=True)).error, Unavailable)
     await harness.reconcile(2, deaf=True)
     assert sorted(harness.world.made) == PODS
-    del harness.world.jobs["TFJob", "mnist"]
+    harness.world.delete("tfjobs")
     harness.view.seen(KEY, "9999")
     await harness.reconcile(deaf=True)
     assert harness.view.snapshot(KEY, harness.world.now) is None
@@ -160,7 +160,7 @@ async def test_a_new_job_is_read_if_the_watch_of_jobs_is_behind_that_of_pods(rea
     harness.world.submit("TFJob", "mnist", SMALL, created=harness.world.now)
     harness.hear()
     harness.view.pods.store.reached(reached)  # pods of the job may have come and gone
-    del harness.world.jobs["TFJob", "mnist"]
+    harness.world.delete("tfjobs")
     await harness.reconcile(deaf=True)
     assert (harness.world.made == []) is read
 
@@ -176,11 +176,11 @@ async def test_a_new_job_that_has_started_is_read_before_pods_are_created(has):
         harness.world.edit("TFJob", "mnist", lambda spec: spec["tfReplicaSpecs"]["Worker"].update(replicas=3))
         harness.hear()
     else:
-        Weak(harness.world, "create_pod", Forbidden("no quota"))
+        harness.world.fail("create_pod", Forbidden("no quota"))
         await harness.reconcile()
         assert (harness.states(), harness.world.made) == (["Created", "Blocked"], [])
     made = list(harness.world.made)
-    Weak(harness.world, "read_job", Unavailable("no answer"))
+    harness.world.fail("read_job", Unavailable("no answer"))
     assert (await harness.reconcile()).error is not None
     assert harness.world.made == made
     await harness.reconcile()
@@ -193,7 +193,7 @@ async def test_a_recreated_job_seen_during_a_reconcile_stays_cached(monkeypatch)
 
     async def read_late(*which):
         if harness.job()["metadata"]["uid"] == old:
-            del harness.world.jobs["TFJob", "mnist"]
+            harness.world.delete("tfjobs")
             harness.world.submit("TFJob", "mnist", a_spec(Worker=1))
             harness.hear()
         return await read(*which)
@@ -231,11 +231,11 @@ async def test_a_foreign_terminal_condition_prevents_new_pods():
 
 async def test_a_refusal_is_in_the_status_until_it_is_resolved():
     harness = Harness(SMALL)
-    harness.world.quota = 1
+    harness.world.set_quota(1)
     outcome = await harness.reconcile()
     assert outcome.error.reason == "QuotaExceeded"
     assert harness.states() == ["Created", "Blocked"]
-    harness.world.quota = 10
+    harness.world.set_quota(10)
     await harness.reconcile(2, seconds=1)
     assert "Blocked" not in harness.states()
     assert sorted(harness.world.made) == PODS
@@ -247,14 +247,14 @@ async def test_a_pod_missing_in_the_watch_is_read_until_it_is_gone():
     assert (await harness.reconcile(3, seconds=1)).error.reason == "LabelRemoved"
     assert harness.since(mark) == ["status mnist"], "only the reason is written"
     assert harness.states() == ["Created", "Running", "Blocked"]
-    del harness.world.pods["mnist-worker-0"]
+    harness.world.delete("pods", "mnist-worker-0", 0)
     await harness.reconcile(seconds=1)
     assert harness.job()["status"]["attempts"] == {"Chief": 1, "Worker": 1}
 
 
 async def test_nothing_is_decided_while_missing_pods_cannot_be_read():
     harness = await group_with_one_hidden()
-    Weak(harness.world, "seek_pod", Unavailable("no answer"))
+    harness.world.fail("seek_pod", Unavailable("no answer"))
     mark = len(harness.world.writes)
     assert (await harness.reconcile()).error.reason == "Unavailable"
     assert harness.since(mark) == []
@@ -262,7 +262,7 @@ async def test_nothing_is_decided_while_missing_pods_cannot_be_read():
 
 async def test_a_lost_response_does_not_block_the_job():
     harness = Harness(SMALL)
-    Weak(harness.world, "create_pod", Unavailable("no answer"))
+    harness.world.fail("create_pod", Unavailable("no answer"))
     outcome = await harness.reconcile()
     assert outcome.error is not None
     assert harness.snapshot().refusal is None
@@ -277,7 +277,7 @@ async def test_a_failed_read_after_a_conflict_is_retried():
     harness.world.set_pod("mnist-chief-0", "Succeeded", code=0)
     harness.hear()
     harness.world.touch("TFJob", "mnist")
-    Weak(harness.world, "read_job", Unavailable("no answer"))
+    harness.world.fail("read_job", Unavailable("no answer"))
     assert (await harness.reconcile(deaf=True)).error is not None
     await harness.reconcile(2)
     assert harness.states()[-1] == "Succeeded"

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from support.harness import KEY, Harness, Weak, a_spec, group_with_one_hidden
+from support.harness import KEY, Harness, a_spec, group_with_one_hidden
 from support.jobs import job
 from trainshed.api.job import JobKey
 from trainshed.api.objects import ROLES
@@ -17,7 +17,7 @@ SMALL = a_spec(Chief=1, Worker=2)
 
 async def test_a_foreign_pod_with_a_needed_name_is_not_touched():
     harness = Harness(SMALL)
-    harness.world.name_conflicts = {"mnist-worker-0"}
+    harness.world.take_name("mnist-worker-0")
     assert (await harness.reconcile()).error.reason == "NameConflict"
     assert "Blocked" in harness.states()
     assert "mnist-worker-0" not in harness.world.made
@@ -26,7 +26,7 @@ async def test_a_foreign_pod_with_a_needed_name_is_not_touched():
 async def test_a_job_that_is_created_again_waits_for_the_pods_of_the_one_before_without_alarm():
     harness = Harness(SMALL)
     waits = "waiting for pod mnist-chief-0 of the previous job to terminate"
-    Weak(harness.world, "create_pod", PreviousJobTerminating(waits), times=6)
+    harness.world.fail("create_pod", PreviousJobTerminating(waits), times=6)
     for _ in range(2):
         await harness.reconcile()
     condition = harness.snapshot().status.decisive
@@ -62,9 +62,8 @@ async def test_a_refusal_with_changing_messages_causes_no_endless_requests():
 
 async def test_a_pod_without_label_is_waited_for_despite_another_refusal():
     harness = await group_with_one_hidden()
-    service = harness.world.services["mnist-chief-0"]
-    await harness.world.delete_service("ml", service.name, service.uid)
-    Weak(harness.world, "create_service", NameConflict("mnist-chief-0"), times=100)
+    harness.world.delete("services", "mnist-chief-0")
+    harness.world.fail("create_service", NameConflict("mnist-chief-0"), times=100)
     harness.hear()
     assert await rests(harness)
     assert harness.snapshot().refusal.reason == "LabelRemoved"
@@ -72,11 +71,11 @@ async def test_a_pod_without_label_is_waited_for_despite_another_refusal():
 
 async def test_only_the_first_refusal_with_a_message_is_news_and_what_was_done_is_always_told():
     harness = Harness(SMALL)
-    harness.world.name_conflicts = {"mnist-worker-0"}
+    harness.world.take_name("mnist-worker-0")
     first, second = await harness.reconcile(), await harness.reconcile()
     assert (first.error.reason, first.known) == ("NameConflict", False)
     assert (second.error.reason, second.known, second.message) == ("NameConflict", True, "")
-    await harness.world.delete_pod("ml", "mnist-chief-0", harness.world.pods["mnist-chief-0"].uid, None, "")
+    harness.world.delete("pods", "mnist-chief-0")
     harness.hear()
     third = await harness.reconcile()
     assert (third.known, "created 1 of 2 pods" in third.message) == (True, True)
@@ -98,8 +97,7 @@ async def test_what_is_refused_does_not_leave_a_worker_that_is_gone_in_the_role(
         for name in harness.world.pods:
             harness.world.set_pod(name, phase)
         await step()
-    harness.world.set_pod("mnist-worker-0", "Running", deleting=True)
-    harness.world.confirm_deletion("mnist-worker-0")
+    harness.world.delete("pods", "mnist-worker-0", 0)
     call = getattr(harness.world, verb)
 
     async def refuse(what, *arguments):
@@ -110,5 +108,5 @@ async def test_what_is_refused_does_not_leave_a_worker_that_is_gone_in_the_role(
     setattr(harness.world, verb, refuse)
     for _ in range(2):
         await step()
-    rules = harness.world.dependents[ROLES, "mnist-launcher"].document["rules"]
+    rules = harness.world.get(ROLES, "mnist-launcher")["rules"]
     assert [rule["resources"] for rule in rules] == [["configmaps"]]

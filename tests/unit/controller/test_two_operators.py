@@ -17,18 +17,13 @@ class Replicas:
     def __init__(self, spec: dict) -> None:
         self.first = Harness()
         self.second = Harness(world=self.first.world)
-        self.undelivered: list[tuple] = []
         self.first.world.submit("TFJob", "mnist", spec)
         self.hear()
 
     def hear(self, *deaf_to: str) -> None:
-        """Deliver the events to both, except for the kinds that the second does not receive."""
-        for told in self.first.world.news():
-            self.first.take_in(*told)
-            if told[1] in deaf_to:
-                self.undelivered.append(told)
-            else:
-                self.second.take_in(*told)
+        """Deliver the events to both, except for the resources that the second does not receive."""
+        self.first.hear()
+        self.second.hear(*deaf_to)
 
     async def act(self, times: int, *deaf_to: str) -> None:
         """Let the first reconcile this many times, a second apart."""
@@ -39,8 +34,8 @@ class Replicas:
     async def run_all(self) -> None:
         """Let the first create the pods, and run all of them."""
         await self.act(3)
-        for pod in list(self.first.world.pods.values()):
-            self.first.world.set_pod(pod.name, "Running", ready=True)
+        for name in self.first.world.pods:
+            self.first.world.set_pod(name, "Running")
         self.hear()
         await self.act(4)
 
@@ -61,8 +56,7 @@ async def test_a_new_leader_with_stale_pods_counts_no_failure_twice():
     assert both.first.job()["status"]["restarts"] == 1
     assert "Failed" not in both.first.states()
     assert [write for write in world.writes[mark:] if "pod" in write] == []
-    for told in both.undelivered:  # the outdated events arrive at last
-        both.second.take_in(*told)
+    while both.second.hear_one():  # the outdated events arrive at last
         await both.second.reconcile(deaf=True)
     assert both.first.job()["status"]["restarts"] == 1
     assert [write for write in world.writes[mark:] if "pod" in write] == []
@@ -75,14 +69,14 @@ async def test_a_new_leader_with_a_stale_job_deletes_nothing():
     await both.act(2)
     assert "Suspended" in both.first.states()
     world.edit("TFJob", "mnist", lambda spec: spec["runPolicy"].update(suspend=False))
-    both.hear("TFJob")
-    await both.act(5, "TFJob")
+    both.hear("tfjobs")
+    await both.act(5, "tfjobs")
     assert len(world.pods) == 2
-    mark, job = len(world.writes), world.jobs["TFJob", "mnist"]
+    mark, job = len(world.writes), both.first.job()
     outcome = await both.second.reconcile(deaf=True)
     assert world.writes[mark:] == ["status mnist"], "the job is suspended in this replica's cache"
     assert isinstance(outcome.error, Conflict)
-    assert world.jobs["TFJob", "mnist"] == job
+    assert both.first.job() == job
     assert len(world.pods) == 2
 
 
@@ -90,7 +84,7 @@ async def test_a_new_leader_with_a_stale_job_deletes_nothing():
 async def test_pods_missing_in_a_list_are_read():
     harness = Harness(SMALL)
     await harness.run_all()
-    harness.view.pods.store.replaced([], str(harness.world.version))
+    harness.view.pods.store.replaced([], str(harness.world.server.store.version))
     assert harness.snapshot().pods == ()
     mark = len(harness.world.writes)
     await harness.reconcile(3, seconds=1)
@@ -110,10 +104,14 @@ async def test_a_list_of_pods_older_than_the_watch_is_ignored():
 async def test_a_job_response_older_than_the_cache_causes_back_off():
     harness = Harness(SMALL)
     await harness.run_all()
-    old = dict(harness.job()["metadata"])
+    old = harness.job()
     harness.world.edit("TFJob", "mnist", lambda spec: spec["tfReplicaSpecs"]["Worker"].update(replicas=3))
     harness.hear()
-    harness.job()["metadata"] |= {"resourceVersion": old["resourceVersion"]}
+
+    async def read_job(*_: object) -> dict:
+        return old
+
+    harness.world.read_job = read_job
     outcome = await harness.reconcile()
     assert isinstance(outcome.error, Unavailable)
     assert outcome.requeue_at is None
