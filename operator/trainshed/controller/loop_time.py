@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from typing import Any, Generic, TypeVar, cast
+
+from trainshed.api.job import JobKey
 
 T = TypeVar("T")
 #: A reconcile that keeps the event loop no longer than this many seconds is not counted; most jobs need less.
@@ -13,23 +15,52 @@ SHORT = 0.002
 #: The part of the time that the other reconciles of one namespace may take in the long run, and the seconds that they
 #: may take at once.
 SHARE, BURST = 0.2, 0.25
+#: The pause after a reconcile beyond the share, as a part of the time that it took, and the shortest one in seconds:
+#: what has arrived meanwhile is read, and so is known before the next one. It is longer after one of more than LONG
+#: seconds, so that lags of the event loop do not add up to what the liveness probe takes for a loop that hangs.
+PAUSE, SHORTEST_PAUSE, LONG, LONG_PAUSE = 0.1, 0.002, 0.1, 3.0
+#: Seconds by which a timer may fire early.
+INSTANT = 0.001
 
 
 class LoopTime:
     """How much of the event loop each namespace has used, as the time at which it would have with its SHARE alone.
 
-    The namespace that was counted last stands last.
+    The namespace that was counted last stands last. Time that no other namespace wanted is not counted: one that has
+    used it has its SHARE as soon as others come.
     """
 
     def __init__(self) -> None:
         self._reached: dict[str, float] = {}
+        #: The reconciles beyond the share that have not ended, and until when no other one begins.
+        self._spare: set[JobKey] = set()
+        self._paused_until = 0.0
 
     def __len__(self) -> int:
         return len(self._reached)
 
-    def count(self, namespace: str, seconds: float) -> float:
-        """Count a reconcile; return the seconds for which its namespace has to wait now."""
-        now = _clock()
+    def next(self, namespaces: Iterable[str], *, busy: bool) -> str | None:
+        """Return the first of these namespaces that has time left, or else, unless others are `busy`, the first one."""
+        first: str | None = None
+        for namespace in namespaces:
+            if self.wait(namespace) <= INSTANT:
+                return namespace
+            first = first or namespace
+        return None if busy or self._paused_until - _clock() > INSTANT else first
+
+    def began(self, key: JobKey) -> None:
+        """Note that the reconcile of a job begins: if its namespace has no time left, in time that no other wants."""
+        if self.wait(key.namespace) > INSTANT:
+            self._spare.add(key)
+
+    def count(self, key: JobKey, seconds: float) -> float:
+        """Count a reconcile that has ended; return after how many seconds another one may begin, 0 if at once."""
+        if key in self._spare:
+            self._spare.remove(key)
+            pause = max((PAUSE if seconds <= LONG else LONG_PAUSE) * seconds, SHORTEST_PAUSE)
+            self._paused_until = _clock() + pause
+            return pause
+        namespace, now = key.namespace, _clock()
         for known in list(self._reached)[:2]:  # so that namespaces that are gone are forgotten
             if self._reached[known] <= now:
                 del self._reached[known]

@@ -27,7 +27,7 @@ from trainshed.client import (
 from trainshed.client.flow_control import RECONCILE_NUMBER
 from trainshed.runtime import job_fields
 
-from .loop_time import LoopTime, Timed
+from .loop_time import INSTANT, LoopTime, Timed
 from .observer import Observer
 
 #: The minimum number of seconds between two reconciles of the same job, so that many events cost few reconciles. If a
@@ -48,8 +48,6 @@ MAX_STARTING, FEW_STARTING, STARTING = 16, 4, 1.0
 MAX_CONCURRENT_RECONCILES, MAX_PROCESSING = 2000, 250
 #: A namespace may have this part of what is free of a thing that all namespaces share.
 PART = 4
-#: Seconds by which a timer may fire early.
-INSTANT = 0.001
 #: The part of a back-off after a conflict during which no event ends it. In the rest an event does: just after an event
 #: the cache has the latest version of the job, so a write is most likely to succeed.
 MIN_WAIT = 0.8
@@ -60,8 +58,8 @@ class WorkQueue:
 
     `ready` keys wait for a worker, `processing` ones have one, `again` were added meanwhile, and `later` have a timer.
     A job that another client writes as well has a `not_before` time. Keys of a `full` namespace wait, as too many of it
-    start, and those of one that has its share of what is processed, or of the event loop. `waited` is called with the
-    seconds that each key has been ready.
+    start, and those of one that has its share of what is processed. Those of one that has its share of the event loop
+    wait while others are ready or have just started. `waited` is called with the seconds that each key has been ready.
     """
 
     def __init__(self, waited: Callable[[float], None]) -> None:
@@ -121,6 +119,7 @@ class WorkQueue:
         if keys:
             self._ready[namespace] = keys
         self._waited(_clock() - self._since.pop(key))
+        self._loop_time.began(key)
         self._processing.add(key)
         self._processing_in[namespace] += 1
         self._taken += 1
@@ -156,7 +155,7 @@ class WorkQueue:
 
     def took(self, key: JobKey, seconds: float) -> None:
         """Count the time for which the reconcile of a key has kept the event loop."""
-        if wait := self._loop_time.count(key.namespace, seconds):
+        if wait := self._loop_time.count(key, seconds):
             asyncio.get_running_loop().call_later(wait, self._some.set)
 
     def failed(self, key: JobKey, first: float, longest: float) -> float:
@@ -193,7 +192,7 @@ class WorkQueue:
         """Return the first namespace whose next key may be taken, or None."""
         most = min(MAX_PROCESSING, largest_share(MAX_CONCURRENT_RECONCILES - self._taken))
         found = (name for name in self._ready if name not in self._full and self._processing_in.get(name, 0) < most)
-        return next((name for name in found if self._loop_time.wait(name) <= INSTANT), None)
+        return self._loop_time.next(found, busy=bool(self._starting))
 
     def _started(self, key: JobKey) -> None:
         del self._starting[key]
