@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .limits import descendants, limit_files, process_tree
+from .limits import limit_files
+from .process_tree import kill_descendants
 
 Message = dict[str, Any]
 #: The descriptors of the standard streams of a container; a single one is for its output and its errors.
@@ -56,9 +57,9 @@ class Isolation:
 
     def kill(self, pid: int) -> None:
         """Kill a container: its session, and all descendants of its first process."""
-        for found in (*descendants(pid, process_tree()), pid):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(found, signal.SIGKILL)
+        kill_descendants(pid)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
 
@@ -74,12 +75,8 @@ class Isolation:
     def kill_rest(self) -> None:
         """Kill all descendants of this process."""
         for _ in range(ROUNDS):
-            left = descendants(os.getpid(), process_tree())
-            if not left:
+            if not kill_descendants(os.getpid()):
                 return
-            for pid in left:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass

@@ -31,9 +31,10 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from .isolation import Isolation, Message, Streams, exit_code, private
-from .limits import descendants, exceeds, process_tree, raise_files
+from .limits import exceeds, raise_files
 from .namespace_isolation import NamespaceIsolation
 from .outbox import Outbox
+from .process_tree import by_parent, descendants, processes
 
 #: Sandboxes that are created at the same time.
 AT_ONCE = 16
@@ -158,7 +159,7 @@ class Launcher:
         if not self._limits or time.monotonic() - self._watched < WATCH:
             return
         self._watched = time.monotonic()
-        tree = process_tree()
+        tree = by_parent(processes())
         for pid, limit in self._limits.items():
             if exceeds((pid, *descendants(pid, tree)), limit):
                 self._over.add(pid)

@@ -52,28 +52,6 @@ def limit_files(number: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (number, most))
 
 
-def process_tree() -> dict[int, list[int]]:
-    """Return the children of all processes by the pid of their parents, where /proc shows them."""
-    found: dict[int, list[int]] = {}
-    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():  # noqa: PTH112, PTH208 - as `isolation`
-        if name.isdecimal():
-            with contextlib.suppress(OSError):
-                fields = Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()
-                if fields[0] != b"Z":
-                    found.setdefault(int(fields[1]), []).append(int(name))
-    return found
-
-
-def descendants(pid: int, tree: dict[int, list[int]]) -> list[int]:
-    """Return the descendants of a process."""
-    found, queue = [], [pid]
-    while queue:
-        children = tree.get(queue.pop(), [])
-        found += children
-        queue += children
-    return found
-
-
 def exceeds(pids: Iterable[int], limit: int) -> bool:
     """Return whether processes together use more bytes of memory than a limit.
 

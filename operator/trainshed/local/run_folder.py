@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import os
 import re
-import signal
 import socket
 import stat
 import time
@@ -20,6 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from .paths import remove
+from .process_tree import kill_if
 from .state_folder import StateFolder, is_own_file, make_private, open_state, read_mark
 
 #: The variable that each process of a run has, with the name of the run's folder.
@@ -164,7 +164,10 @@ def kill_marked(run: str) -> None:
     """Kill this user's processes of a run that no longer exists, where /proc shows their environments."""
     wanted = f"{MARK}={run}".encode()
     for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            own = process.stat().st_uid == os.geteuid()
-            if own and wanted in (process / "environ").read_bytes().split(b"\0"):
-                os.kill(int(process.name), signal.SIGKILL)
+        kill_if(int(process.name), lambda pid: _has_mark(Path(f"/proc/{pid}"), wanted))
+
+
+def _has_mark(process: Path, wanted: bytes) -> bool:
+    with contextlib.suppress(OSError):
+        return process.stat().st_uid == os.geteuid() and wanted in (process / "environ").read_bytes().split(b"\0")
+    return False

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from support.user_client import eventually
-from trainshed.local.limits import Processors, descendants, exceeds, process_tree
+from trainshed.local.limits import Processors, exceeds
+from trainshed.local.process_tree import by_parent, descendants, processes
 
 MIB = 1 << 20
 #: Takes 60 MiB, then has three children that share them, and waits.
@@ -43,7 +44,7 @@ def test_memory_that_processes_share_counts_once():
     with subprocess.Popen([sys.executable, "-c", SHARES], stdout=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
-        pids = (process.pid, *descendants(process.pid, process_tree()))
+        pids = (process.pid, *descendants(process.pid, by_parent(processes())))
         assert len(pids) == 4
         assert not exceeds(pids, 120 * MIB)
         assert exceeds(pids, 50 * MIB)

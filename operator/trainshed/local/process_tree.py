@@ -1,0 +1,91 @@
+"""Processes and their descendants, and how one is killed and no other. The launcher uses it: only standard library."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """The parent of a process, and when it began, in ticks since the start of the machine."""
+
+    parent: int
+    began: int
+
+
+def processes() -> dict[int, Process]:
+    """Return all processes by their pids, where /proc shows them."""
+    names = os.listdir("/proc") if os.path.isdir("/proc/self") else ()  # noqa: PTH112, PTH208 - as `isolation`
+    found = {int(name): look(int(name)) for name in names if name.isdecimal()}
+    return {pid: process for pid, process in found.items() if process}
+
+
+def look(pid: int) -> Process | None:
+    """Return a process, where /proc shows it; None if it has ended."""
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return None if fields[0] == b"Z" else Process(int(fields[1]), int(fields[19]))
+    return None
+
+
+def by_parent(known: Mapping[int, Process]) -> dict[int, list[int]]:
+    """Return the children of processes by the pid of their parents."""
+    tree: dict[int, list[int]] = {}
+    for pid, process in known.items():
+        tree.setdefault(process.parent, []).append(pid)
+    return tree
+
+
+def descendants(pid: int, tree: Mapping[int, Sequence[int]]) -> list[int]:
+    """Return the descendants of a process."""
+    found: list[int] = []
+    queue = [pid]
+    while queue:
+        children = tree.get(queue.pop(), [])
+        found += children
+        queue += children
+    return found
+
+
+def _began(process: Process | None) -> int | None:
+    return process.began if process else None
+
+
+def kill_descendants(pid: int) -> bool:
+    """Kill the descendants of a process, also if they lose their parents meanwhile; return whether it had some."""
+    known = processes()
+    found = descendants(pid, by_parent(known))
+    for child in found:
+        kill_if(child, lambda child: _began(look(child)) == known[child].began)
+    return bool(found)
+
+
+def kill_if(pid: int, is_meant: Callable[[int], bool]) -> None:
+    """Kill a process of this user if it is the one that is meant.
+
+    A pid may become another process's after one has looked at it. So the process is opened before `is_meant` looks,
+    and that very one is killed; not on macOS and old kernels, which cannot do that.
+    """
+    handle: int | None = None
+    if hasattr(os, "pidfd_open"):
+        try:
+            handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return
+        except OSError:  # an old kernel, or too many open files
+            handle = None
+    try:
+        if is_meant(pid):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if handle is None:
+                    os.kill(pid, signal.SIGKILL)
+                else:
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+    finally:
+        if handle is not None:
+            os.close(handle)
