@@ -10,7 +10,7 @@ ApiError
 │   └── AdmissionDenied  any code: a webhook or a ValidatingAdmissionPolicy, which choose it
 ├── Invalid          400, 413, 422: the object is not accepted, however often it is sent
 │   ├── Altered      it was created with another name or controller
-│   │   └── Reverted it was updated, but not to what was written, or each write to it is undone
+│   │   └── Reverted it was updated, but not to what was written, or each write to it is undone or has a conflict
 │   └── StatusRejected  the status of a job does not match the schema of its CRD
 │       └── StatusReverted  it is stored, but not as it was written, or it is overwritten each time
 ├── Gone             410: the resourceVersion is too old; list again
@@ -112,7 +112,8 @@ class Altered(Invalid):
 class Reverted(Altered):
     """The object was updated, but is not what was written: an admission webhook has changed that.
 
-    With the reason `UNDONE` nothing was sent, because another client has undone the last ones of the same writes.
+    With the reason `UNDONE` nothing was sent, because another client has undone the last ones of the same writes; with
+    `CONFLICTING` they all had conflicts.
     """
 
     reason = "AlteredOnUpdate"
@@ -132,6 +133,8 @@ class StatusReverted(StatusRejected):
 
 #: The reason of `Reverted` if another client undoes each write.
 UNDONE = "UndoneByOthers"
+#: The reason of `Reverted` if each write has a conflict.
+CONFLICTING = "ConflictEachTime"
 
 
 class Gone(ApiError):

@@ -29,11 +29,9 @@ from trainshed.api.actions import (
     Snapshot,
     UpdateDependent,
 )
-from trainshed.api.digest import digest_of
 from trainshed.api.job import Document
 from trainshed.api.objects import ROLES, Resource
 from trainshed.client import (
-    UNDONE,
     Altered,
     ApiError,
     Client,
@@ -51,7 +49,7 @@ from trainshed.plan.messages import action_events, success_events, waiting_for_p
 from .cache import Cache
 from .events import EventRecorder
 from .observer import Observer
-from .undone_writes import UndoneWrites
+from .undone_writes import RepeatedWrites, stops_others
 
 
 class Group(IntEnum):
@@ -135,7 +133,7 @@ class Executor:
         self._cache = cache
         self._recorder = recorder
         self._metrics = metrics
-        self._writes = UndoneWrites()
+        self._writes = RepeatedWrites()
 
     def step_down(self) -> None:
         """Forget what was written: another replica writes now."""
@@ -168,33 +166,25 @@ class Executor:
         return Outcome(error, summary, bool(record.done))
 
     async def _run(self, snapshot: Snapshot, action: Action, record: _Record) -> None:
-        write, now = _write(snapshot, action), snapshot.now.timestamp()
         try:
-            if write:
-                self._require_lasting(action, write, now)
+            self._writes.require_lasting(snapshot, action, _words(action))
             await self._do(snapshot, action)
-        except ApiError as error:
-            if isinstance(action, DeleteJob) and isinstance(error, NotFound):
+        except ApiError as failure:
+            if isinstance(action, DeleteJob) and isinstance(failure, NotFound):
                 raise  # another has deleted it
+            error = self._writes.failed(snapshot, action, failure, _words(action))
             if isinstance(error, Altered) and error.pod:
                 self._cache.spoiled(error.pod)
             await release_unselected(self._client, error)
             self._metrics.count_action(snapshot, action, success=False)
             record.failures.extend(_failure_events(snapshot, action, error))
-            if not isinstance(error, Reverted):
-                raise
+            if not isinstance(error, Reverted) or stops_others(action, error):
+                raise error from error.__cause__
             record.reverted.append(error)
             return
-        if write:
-            self._writes.wrote(*write, now)
+        self._writes.wrote(snapshot, action)
         self._metrics.count_action(snapshot, action, success=True)
         record.done.append(action)
-
-    def _require_lasting(self, action: Action, write: tuple[object, object], now: float) -> None:
-        """Raise `Reverted` if another client undoes this write again and again, and it is to wait."""
-        if self._writes.wait(*write, now) > 0 and not isinstance(action, DeleteJob):
-            what = " ".join((*_words(action), action.name))
-            raise Reverted(f"{what}, and another client undoes that each time", UNDONE)
 
     async def _do(self, snapshot: Snapshot, action: Action) -> None:
         namespace, pods, services = snapshot.job.namespace, self._cache.pods.store, self._cache.services.store
@@ -319,25 +309,6 @@ async def _delete(tasks: Mapping[Group, list[Task]]) -> list[ApiError]:
     if found:
         await run_concurrently([work] * min(MAX_DELETIONS, len(found)))
     return errors
-
-
-def _write(snapshot: Snapshot, action: Action) -> tuple[object, object] | None:
-    """Return the object that an action writes and what it makes of it; None if others see to its repetitions.
-
-    These are pods, which restarts and false starts hold back, and objects that may exist already.
-    """
-    uid, content = snapshot.job.uid, TRAITS[type(action)].verb
-    match action:
-        case CreateService(name=name) | DeleteService(name=name):
-            return (uid, "Service", name), content
-        case ReleasePod(uid=pod):
-            return (uid, "Pod", pod), content
-        case CreateDependent(shared=False) | DeleteDependent():
-            return (uid, action.resource.kind, action.name), content
-        case UpdateDependent(resource=resource, name=name, patch=patch):
-            metadata = {key: value for key, value in patch["metadata"].items() if key != "resourceVersion"}
-            return (uid, resource.kind, name), digest_of({**patch, "metadata": metadata})
-    return None
 
 
 def _failure_events(snapshot: Snapshot, action: Action, error: ApiError) -> Iterator[Event]:

@@ -72,7 +72,7 @@ class WorkQueue:
         self._again: set[JobKey] = set()
         self._continued: set[JobKey] = set()
         self._later: dict[JobKey, asyncio.TimerHandle] = {}
-        self._failures: dict[JobKey, int] = {}
+        self._failures: dict[JobKey, float] = {}
         self._not_before: dict[JobKey, float] = {}
         self._starting: dict[JobKey, asyncio.TimerHandle] = {}
         self._starting_in: Counter[str] = Counter()
@@ -159,10 +159,12 @@ class WorkQueue:
             asyncio.get_running_loop().call_later(wait, self._some.set)
 
     def failed(self, key: JobKey, first: float, longest: float) -> float:
-        """Enqueue the job after a back-off that starts at `first` and doubles up to `longest`; return the seconds."""
-        failures = self._failures.get(key, 0)
-        seconds = min(first * float(1 << failures), longest)
-        self._failures[key] = min(failures + 1, 30)
+        """Enqueue the job after a back-off, of which the first and the longest are given; return the seconds.
+
+        It is twice the last one, also if that was for another error: many short ones after conflicts make none long.
+        """
+        seconds = min(max(first, 2 * self._failures.get(key, 0.0)), longest)
+        self._failures[key] = seconds
         self.add_later(key, seconds)
         return seconds
 

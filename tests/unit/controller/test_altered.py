@@ -8,14 +8,14 @@ import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
-from itertools import count
+from itertools import count, pairwise
 
 import pytest
 
 from support.audit import api_fields
 from support.harness import Harness
 from support.jobs import job
-from support.virtual_time import in_virtual_time, now
+from support.virtual_time import clock, in_virtual_time, now
 from support.world import KINDS
 from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import JobKey
@@ -29,6 +29,7 @@ from trainshed.api.objects import (
     Pod,
     Resource,
 )
+from trainshed.client import Conflict
 from trainshed.controller.workqueue import Worker, WorkQueue
 from trainshed.memory.validation import SERVER_FIELDS
 
@@ -302,6 +303,68 @@ def test_a_write_that_a_webhook_changes_each_time_is_repeated_with_back_off(inst
         made = len(scene.world.made)
         await scene.last(20, write)
         assert len(scene.world.made) == made, "nothing is done that would be done again"
+        task.cancel()
+
+    in_virtual_time(story())
+
+
+async def new(_scene: Scene) -> None:
+    """Begin with the job itself."""
+
+
+async def clean(scene: Scene) -> None:
+    await run(scene)
+    scene.world.edit("TFJob", "mnist", lambda spec: spec["runPolicy"].update(cleanPodPolicy="All"))
+    scene.world.set_pod("mnist-worker-0", "Succeeded", code=0)
+
+
+async def revert(scene: Webhooks) -> None:
+    await scene.last(5, "")
+    scene.revert()
+
+
+#: The call that always has a conflict, after which story of the job, and the object that users read of.
+CONFLICTS: list[tuple[str, Step, str]] = [
+    ("create_pod", new, "pod mnist-worker-0"),
+    ("create_service", new, "Service mnist-worker-0"),
+    ("release_pod", succeed, "pod mnist-worker-0"),
+    ("delete_pod", clean, "pod mnist-worker-1"),
+    ("create_dependent", new, "ServiceAccount mnist-launcher"),
+    ("update_dependent", revert, "ConfigMap mnist-config"),
+]
+
+
+@pytest.mark.parametrize(("call", "begin", "what"), CONFLICTS, ids=[case[0] for case in CONFLICTS])
+def test_a_write_that_has_a_conflict_each_time_is_repeated_with_back_off_and_a_message(call, begin, what, caplog):
+    caplog.set_level(logging.INFO, "trainshed")
+    events: list[str] = []
+
+    async def story() -> None:
+        scene = Scene("TFJob", {"Worker": 2}, {"runPolicy": {}}, track_results=True)
+        if call.endswith("dependent"):
+            scene = Webhooks(*CASES[0])
+        do, times = getattr(scene.world, call), dict[float, None]()
+
+        async def refuse(*_: object) -> None:
+            times[clock()] = None
+            raise Conflict("the object has been modified")
+
+        async def record(_namespace: str, body: dict) -> None:
+            events.append(body["message"])
+
+        scene.world.create_event = record
+        task = asyncio.create_task(scene.worker.run())
+        await begin(scene)
+        setattr(scene.world, call, refuse)
+        await scene.last(100, "")
+        assert 8 <= len(times) <= 16
+        waits = [after - before for before, after in pairwise(times)]
+        assert waits == sorted(waits)
+        await scene.recorder.flush()
+        assert any(f"{what} cannot be written, as there is a conflict each time" in event for event in events)
+        setattr(scene.world, call, do)
+        await scene.last(25, "")
+        assert scene.blocked() is None
         task.cancel()
 
     in_virtual_time(story())

@@ -221,6 +221,8 @@ async def test_back_off_doubles_up_to_the_longest_and_success_resets_it(queue):
     for _ in range(2000):
         queue.failed(A, 1.0, 5.0)
     assert queue.failed(A, 1.0, 5.0) == 5
+    assert [queue.failed(C, 0.01, 0.05) for _ in range(9)][-1] == 0.05
+    assert [queue.failed(C, 1.0, 5.0) for _ in range(2)] == [1, 2], "many short ones make none long"
     queue.clear()
 
 
