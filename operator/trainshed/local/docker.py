@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from ipaddress import IPv4Network
+from itertools import count
 from pathlib import Path
 
 from trainshed.api.coerce import parse_time
@@ -119,23 +120,27 @@ class DockerSandbox:
     """Implements `trainshed.local.runtime.Sandbox`.
 
     `holder` is the container that has the network of the pod if several containers share it; without one the only
-    container has it.
+    container has it. `containers` are the newest ones, by their names in the pod.
     """
 
     runtime: DockerRuntime
     spec: SandboxSpec
     address: str
     holder: str
-    containers: list[str] = field(default_factory=list)
+    containers: dict[str, str] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=count)
 
     async def start(self, spec: ContainerSpec) -> Container:
-        """Start a container; raises `StartFailed`."""
-        name = self.runtime.container_name(self.spec, f"{spec.name}.{len(self.containers)}")
-        self.containers.append(name)
+        """Start a container, and remove the one that ran before with what it has written; raises `StartFailed`."""
+        name = self.runtime.container_name(self.spec, f"{spec.name}.{next(self.numbers)}")
+        if before := self.containers.get(spec.name):
+            self.runtime.later("rm", "--force", "--volumes", before)
+        self.containers[spec.name] = name
         cli = self.runtime.cli
         words = (
             "--name",
             name,
+            *cli.log_words(),
             *self.runtime.labels(),
             *self._network(),
             *container_words(spec, cli, self.runtime.is_own),
@@ -148,7 +153,7 @@ class DockerSandbox:
     async def remove(self) -> None:
         """Remove the containers, and the files in the pod's folder that belong to their users."""
         with contextlib.suppress(StartFailed, OSError):
-            if left := [*self.containers, *([self.holder] if self.holder else ())]:
+            if left := [*self.containers.values(), *([self.holder] if self.holder else ())]:
                 await self.runtime.cli.run("rm", "--force", "--volumes", *left)
             await self._remove_files()
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import IO, Any
 
-from . import docker_variables
+from . import docker_variables, log_file
 from .runtime import StartFailed
 
 #: The programs that this is for.
@@ -141,6 +141,16 @@ class DockerCli:
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,
         )
+
+    def log_words(self) -> list[str]:
+        """Return the options that limit the engine's own log of a container, which otherwise grows without end.
+
+        docker has no such options for every driver that may be configured. podman keeps one file, if not the journal.
+        """
+        size = ["--log-opt", f"max-size={log_file.LARGEST}"]
+        if self.program == "podman":
+            return size
+        return ["--log-driver", "json-file", *size, "--log-opt", f"max-file={log_file.FILES}"]
 
     async def attach(self, words: Sequence[str], streams: tuple[int, int, int]) -> asyncio.subprocess.Process:
         """Start a command with these standard streams."""

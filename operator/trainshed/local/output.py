@@ -13,11 +13,12 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import Any, TextIO
 
 from trainshed.api.foreign_text import ESCAPE_SEQUENCES, one_line
 from trainshed.api.job import Document
 
+from .log_file import LogFile
 from .objects import job_name
 
 #: The colours of replicas, in the order in which they first write.
@@ -25,8 +26,6 @@ COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)
 DIM, RESET = "\x1b[2m", "\x1b[0m"
 #: Seconds between two lines of a progress bar, which replaces its line many times a second.
 BAR_INTERVAL = 2.0
-#: How the file of a container is opened.
-LOG = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: Seconds for which a run that ends waits, all in all, for a reader of its output, and between two looks.
 PATIENCE, STEP = 1.0, 0.1
 #: Characters of an unfinished line that are kept.
@@ -43,7 +42,7 @@ class _Stream:
     """The output of one container: its prefix, its file, and its unfinished line, with a character that may be cut."""
 
     prefix: str
-    file: IO[bytes]
+    file: LogFile
     shown: bool
     decoder: codecs.IncrementalDecoder = field(default_factory=lambda: UTF_8(errors="replace"))
     rest: str = ""
@@ -125,10 +124,9 @@ class Output:
         colour = self._colours.setdefault(who, str(COLOURS[len(self._colours) % len(COLOURS)]))
         prefix = f"\x1b[{colour}m{label:<{self._width}} |{RESET} " if self._colour else f"{label:<{self._width}} | "
         name = pod["metadata"]["name"] + ("" if main else f".{container}")
-        descriptor = os.open(self._logs / f"{name}.log", LOG, 0o600)
         return _Stream(
             prefix,
-            os.fdopen(descriptor, "ab", buffering=0),
+            LogFile(self._logs / f"{name}.log"),
             not self._only or any(is_named(only, job_name(pod), pod["metadata"]["name"]) for only in self._only),
         )
 

@@ -92,6 +92,8 @@ def test_a_job_runs_in_containers(machine, engine, program):
     (hosts,) = [item.partition(":")[0] for item in options(worker, "--volume") if "/etc/hosts" in item]
     assert Path(hosts).name.startswith("hosts-198.")
     assert options(worker, "--workdir") == ["/srv"]
+    logs = {"docker": ["max-size=10485760", "max-file=5"], "podman": ["max-size=10485760"]}
+    assert options(worker, "--log-opt") == logs[program], "the engine's own log has a limit"
     assert options(worker, "--memory") == options(worker, "--memory-swap") == [str(2**30)]
     assert options(worker, "--cpu-quota") == ["150000"]
     assert not any("job-master-0" in word for word in worker), "values are not in arguments"
@@ -148,6 +150,18 @@ def test_exit_codes_and_failures_are_those_of_the_containers(machine, engine):
     done = machine.run(a_job("echo oh no; exit 3"), runtime="docker", arguments=("--output", "json"))
     (job,) = json.loads(done.stdout)["jobs"]
     assert (done.returncode, job["status"]["failure"]["exitCode"]) == (1, 3)
+
+
+def test_what_a_container_has_written_goes_when_it_is_started_again(machine, engine):
+    job = a_job('mkdir "$0" && exit 1; exit 0', restart="OnFailure")
+    del job["spec"]["pytorchReplicaSpecs"]["Worker"]
+    containers(job)[0]["args"] = [str(machine.folder / "begun")]
+    done = machine.run(job, runtime="docker")
+    assert done.returncode == 0, done.stdout
+    first, second = (options(words, "--name")[0] for words in engine.calls("create"))
+    assert engine.calls("rm")[0][-1] == first
+    assert first not in engine.calls("rm")[-1]
+    assert second in engine.calls("rm")[-1]
 
 
 def test_a_container_that_is_killed_for_its_memory_is_reported_so(machine, engine):
