@@ -105,7 +105,7 @@ class Listener:
     def removed(self, item) -> None:
         self.known.pop(item.name, None)
 
-    def answered(self, item) -> None:
+    def on_response(self, item) -> None:
         self.changed(item)
 
     def forgotten(self, uid) -> None:
@@ -115,7 +115,7 @@ class Listener:
         del uid, version
         return False
 
-    def reached(self, version) -> None:
+    def on_bookmark(self, version) -> None:
         """Ignore bookmarks."""
 
     def count(self) -> int:

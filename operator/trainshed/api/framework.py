@@ -43,7 +43,6 @@ class JobDefaults(msgspec.Struct, frozen=True):
 
     cluster_domain: str = ""
     clean_pods: CleanPodPolicy = CleanPodPolicy.NONE
-    max_replicas: int = 100_000
     init_image: str = ""
     init_tries: int = 100
     init_template: str = ""

@@ -51,7 +51,7 @@ class ResourceEventHandler(Protocol[T]):
     def removed(self, item: T) -> None:
         """Remove an object."""
 
-    def answered(self, item: T) -> None:
+    def on_response(self, item: T) -> None:
         """Add or update an object that was read beside the watch."""
 
     def forgotten(self, uid: str) -> None:
@@ -60,7 +60,7 @@ class ResourceEventHandler(Protocol[T]):
     def has(self, uid: str, version: str) -> bool:
         """Return whether an object is known at exactly this version, as after the response to an own write."""
 
-    def reached(self, version: str) -> None:
+    def on_bookmark(self, version: str) -> None:
         """Note that all events up to `version` have been delivered."""
 
     def count(self) -> int:
@@ -281,13 +281,15 @@ class Informer(Generic[T]):
             raise (Gone if body.code == HTTPStatus.GONE else Unavailable)(str(body.message or f"error {body.code}"))
         known = body.metadata
         if event.type in ("ADDED", "MODIFIED") and self._handler.has(known.uid, known.resource_version):
-            self._handler.reached(known.resource_version)  # most events follow own writes: they are not decoded again
+            self._handler.on_bookmark(
+                known.resource_version
+            )  # most events follow own writes: they are not decoded again
         elif event.type in ("ADDED", "MODIFIED"):
             self._handler.changed(self._item(line))
         elif event.type == "DELETED":
             self._handler.removed(self._item(line))
         elif event.type == "BOOKMARK":
-            self._handler.reached(body.metadata.resource_version)
+            self._handler.on_bookmark(body.metadata.resource_version)
         self._reached(known.resource_version)
 
     async def _read_alone(self, line: LongLine) -> None:
@@ -304,8 +306,8 @@ class Informer(Generic[T]):
         if item is None:
             self._handler.forgotten(head.uid)
         else:
-            self._handler.answered(item)
-        self._handler.reached(head.version)
+            self._handler.on_response(item)
+        self._handler.on_bookmark(head.version)
         self._version = version
         self._reached(head.version)
 

@@ -26,39 +26,39 @@ class Staleness:
 
     def __init__(self) -> None:
         self._written: dict[str, tuple[str, str]] = {}
-        self._doubtful: set[str] = set()
+        self._uncertain: set[str] = set()
 
-    def heard(self, uid: str, version: str) -> None:
+    def observed_write(self, uid: str, version: str) -> None:
         """Record a status write; its watch event may arrive before the response to the replica's own write."""
         before = self._written.get(uid, ("", ""))
         self._written[uid] = (before[1] or before[0], version)
 
-    def wrote(self, uid: str, version: str) -> None:
+    def own_write(self, uid: str, version: str) -> None:
         """Mark a recorded status write as the replica's own."""
         before, latest = self._written.get(uid, ("", ""))
         if latest == version:
             self._written[uid] = (before, "")
 
-    def doubt(self, uid: str) -> None:
+    def mark_uncertain(self, uid: str) -> None:
         """Mark the pods of a job as uncertain: a list lacked some of them without a preceding DELETED event."""
-        self._doubtful.add(uid)
+        self._uncertain.add(uid)
 
-    def cleared(self, uid: str) -> None:
+    def mark_certain(self, uid: str) -> None:
         """Remove the mark after the job's pods were listed."""
-        self._doubtful.discard(uid)
+        self._uncertain.discard(uid)
 
     def forget(self, uid: str) -> None:
         """Forget a deleted job."""
         self._written.pop(uid, None)
-        self._doubtful.discard(uid)
+        self._uncertain.discard(uid)
 
-    def beyond(self, uid: str, latest: str) -> bool:
+    def is_stale(self, uid: str, latest: str) -> bool:
         """Return whether the pods of this job may differ from the cache, which contains all changes until `latest`."""
         before, last = self._written.get(uid, ("", ""))
         if is_older(latest, last or before):
             return True
         self._written.pop(uid, None)
-        return uid in self._doubtful
+        return uid in self._uncertain
 
 
 #: Seconds for which the first message of a reason is kept. Each stored status causes another reconcile, so a server
@@ -98,12 +98,14 @@ class Cache:
         self._behind: dict[JobKey, str] = {}
         #: The number of jobs by kind and state, of which some are 0.
         self.states: Counter[tuple[str, str]] = Counter()
-        self.jobs: dict[str, Store[CachedJob]] = {kind: Store(self._heard_of_job) for kind in self._frameworks}
+        self.jobs: dict[str, Store[CachedJob]] = {kind: Store(self._on_job_change) for kind in self._frameworks}
         self._lost_pods: dict[Owner, LostPods] = {}
-        self.pods: Children[Pod] = Children(self._heard_of_child, self._missed, self._lost, self._changed)
-        self.services: Children[Service] = Children(self._heard_of_child)
+        self.pods: Children[Pod] = Children(
+            self._on_child_change, self._on_list_delete, self._on_pod_lost, self._on_pod_change
+        )
+        self.services: Children[Service] = Children(self._on_child_change)
         self.dependents: dict[Resource, Children[Dependent]] = {
-            resource: Children(self._heard_of_child)
+            resource: Children(self._on_child_change)
             for resource in (*framework.owned_resources(frameworks), *gang.resources(job_defaults.gang_scheduler))
         }
 
@@ -147,7 +149,7 @@ class Cache:
     def stored(self, key: JobKey, document: Document) -> Status:
         """Store the job from the response to the operator's own write; return its status."""
         record = self.read(key, document)
-        self._staleness.wrote(record.uid, record.version)
+        self._staleness.own_write(record.uid, record.version)
         return record.status
 
     def read(self, key: JobKey, document: Document) -> CachedJob:
@@ -156,22 +158,22 @@ class Cache:
             record = self.record(document, self._frameworks[key.kind])
         except msgspec.DecodeError as error:
             raise Unavailable(f"cannot decode the response: {error}") from error
-        self.jobs[key.kind].answered(record)
+        self.jobs[key.kind].on_response(record)
         return record
 
     def is_stale(self, snapshot: Snapshot) -> bool:
         """Return whether the writer of this status may have seen newer pods than the cache contains."""
-        return not snapshot.status.over and self._staleness.beyond(snapshot.job.uid, self.pods.store.latest)
+        return not snapshot.status.over and self._staleness.is_stale(snapshot.job.uid, self.pods.store.latest)
 
     def knows_jobs_as_late_as_pods(self, kind: str) -> bool:
         """Return whether the watch of these jobs has delivered everything until the version that the pods' has."""
         return not is_older(self.jobs[kind].latest, self.pods.store.latest)
 
-    def asked(self, snapshot: Snapshot, pods: Iterable[Pod], version: str) -> bool:
+    def on_list(self, snapshot: Snapshot, pods: Iterable[Pod], version: str) -> bool:
         """Store a list of the job's pods from the API server; return False if the cache is newer."""
-        if not self.pods.store.asked(snapshot.pods, pods, version):
+        if not self.pods.store.on_list(snapshot.pods, pods, version):
             return False
-        self._staleness.cleared(snapshot.job.uid)
+        self._staleness.mark_certain(snapshot.job.uid)
         return True
 
     def forget(self, key: JobKey, uid: str) -> None:
@@ -254,7 +256,7 @@ class Cache:
         """Return the keys of all jobs that can be reconciled."""
         return [key for key in self._current if key.kind not in self.unsynced]
 
-    def _heard_of_job(self, before: CachedJob | None, after: CachedJob | None) -> None:
+    def _on_job_change(self, before: CachedJob | None, after: CachedJob | None) -> None:
         for version, step in ((before, -1), (after, 1)):
             if version:
                 self.states[version.job.kind, version.status.current_state] += step
@@ -271,7 +273,7 @@ class Cache:
             ):  # a direct read may be newer than the watch
                 self._current[key] = record.uid
             if after.status.conditions and (before is None or before.status != after.status):
-                self._staleness.heard(record.uid, record.version)
+                self._staleness.observed_write(record.uid, record.version)
         else:
             self._keys.pop(record.as_owner, None)
             self._lost_pods.pop(record.as_owner, None)
@@ -288,19 +290,19 @@ class Cache:
         groups = ((kind, self.dependents.get(kind)) for kind in gang.OPTIONAL)
         return tuple(kind for kind, children in groups if children and not children.store.listed)
 
-    def _lost(self, pod: Pod) -> None:
+    def _on_pod_lost(self, pod: Pod) -> None:
         if owner_of(pod) in self._keys and not pod.over:
             self._lost_pods.setdefault(owner_of(pod), LostPods()).add(pod.name)
 
-    def _changed(self, before: Pod, after: Pod) -> None:
+    def _on_pod_change(self, before: Pod, after: Pod) -> None:
         if after.attempt < before.attempt:
             self.spoiled(after)
 
-    def _missed(self, pod: Pod) -> None:
+    def _on_list_delete(self, pod: Pod) -> None:
         if owner_of(pod) in self._keys:
-            self._staleness.doubt(pod.owner)
+            self._staleness.mark_uncertain(pod.owner)
 
-    def _heard_of_child(self, child: Pod | Service | Dependent) -> None:
+    def _on_child_change(self, child: Pod | Service | Dependent) -> None:
         key = self._keys.get(owner_of(child))
         if key:
             self.wake(key)

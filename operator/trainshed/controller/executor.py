@@ -190,21 +190,23 @@ class Executor:
         namespace, pods, services = snapshot.job.namespace, self._cache.pods.store, self._cache.services.store
         match action:
             case CreatePod():
-                pods.answered(await self._client.create_pod(namespace, action))
+                pods.on_response(await self._client.create_pod(namespace, action))
             case CreateService(body=body):
-                services.answered(await self._client.create_service(namespace, body))
+                services.on_response(await self._client.create_service(namespace, body))
             case CreateSshSecret(body=body):
                 await self._client.create_secret(namespace, {**body, "data": key_pair()})
             case CreateDependent() | UpdateDependent() | DeleteDependent():
                 await self._do_to_dependent(namespace, action)
             case DeletePod(name=name, uid=uid, grace=grace, version=version):
-                self._cache.pods.left(uid, await self._client.delete_pod(namespace, name, uid, grace, version))
+                self._cache.pods.on_delete_response(
+                    uid, await self._client.delete_pod(namespace, name, uid, grace, version)
+                )
             case ReleasePod(name=name, uid=uid):
                 left = await self._client.release_pod(namespace, name, status_codec.finalizer_patch(action))
-                self._cache.pods.left(uid, left)
+                self._cache.pods.on_delete_response(uid, left)
                 require_released(name, left)
             case DeleteService(name=name, uid=uid):
-                self._cache.services.left(uid, await self._client.delete_service(namespace, name, uid))
+                self._cache.services.on_delete_response(uid, await self._client.delete_service(namespace, name, uid))
             case DeleteJob(uid=uid, version=version):
                 await self._client.delete_job(snapshot.framework, namespace, snapshot.job.name, uid, version)
                 self._cache.jobs[snapshot.job.kind].forgotten(uid)
@@ -226,7 +228,7 @@ class Executor:
                 except NotFound:
                     store.forgotten(patch["metadata"]["uid"])
             case DeleteDependent(name=name, uid=uid):
-                self._cache.dependents[resource].left(
+                self._cache.dependents[resource].on_delete_response(
                     uid, await self._client.delete_dependent(resource, namespace, name, uid)
                 )
 
@@ -234,7 +236,7 @@ class Executor:
         """Create a dependent, and add the labels to one that v1 created: no watch selects it without the job label."""
         found = await self._client.create_dependent(resource, namespace, body)
         if found.job:
-            self._cache.dependents[resource].store.answered(found)
+            self._cache.dependents[resource].store.on_response(found)
             return
         known = {"uid": found.uid, "resourceVersion": found.version}
         patch = {"metadata": {**known, "labels": body["metadata"]["labels"]}}
@@ -243,7 +245,7 @@ class Executor:
     async def _update_dependent(self, resource: Resource, namespace: str, name: str, patch: Document) -> None:
         """Merge `patch` into a dependent; raises `Reverted` if a webhook has changed what was written."""
         found = await self._client.update_dependent(resource, namespace, name, patch)
-        self._cache.dependents[resource].store.answered(found)
+        self._cache.dependents[resource].store.on_response(found)
         if not dependents.is_applied(patch, found):
             raise Reverted(f"{resource.kind} {name} was updated, but an admission webhook has reverted fields of it")
 

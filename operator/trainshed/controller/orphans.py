@@ -86,12 +86,12 @@ class Orphans:
 
     async def _release(self, pod: Pod) -> None:
         if await owner_is_gone(self._client, pod):
-            self._cache.pods.left(pod.uid, await release_finalizer(self._client, pod))
+            self._cache.pods.on_delete_response(pod.uid, await release_finalizer(self._client, pod))
 
     async def _withdraw(self, role: Dependent) -> None:
         store, patch = self._cache.dependents[ROLES].store, dependents.without_pods(role) or {}
         try:
-            store.answered(await self._client.update_dependent(ROLES, role.namespace, role.name, patch))
+            store.on_response(await self._client.update_dependent(ROLES, role.namespace, role.name, patch))
         except NotFound:
             store.forgotten(role.uid)
 

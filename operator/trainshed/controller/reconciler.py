@@ -124,7 +124,7 @@ class Reconciler:
     async def _relist_pods(self, snapshot: Snapshot) -> None:
         """List the job's pods: the writer of its status may have seen newer pods than the watch delivered."""
         pods, version = await self._client.read_pods(snapshot.job.namespace, snapshot.job.name)
-        if not self._cache.asked(snapshot, pods, version):
+        if not self._cache.on_list(snapshot, pods, version):
             raise Unavailable("the list of pods is older than the cache")
 
     async def _plan(self, key: JobKey, snapshot: Snapshot) -> tuple[Snapshot, Plan, LabelRemoved | None]:

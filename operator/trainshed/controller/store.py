@@ -76,16 +76,16 @@ class Store(Generic[T]):
 
     def changed(self, item: T) -> None:
         """Handle an ADDED or MODIFIED event."""
-        self.reached(item.version)
+        self.on_bookmark(item.version)
         self._put(item)
 
     def removed(self, item: T) -> None:
         """Handle a DELETED event."""
-        self.reached(item.version)
+        self.on_bookmark(item.version)
         self._past.pop(item.uid, None)
         self.forgotten(item.uid)
 
-    def answered(self, item: T) -> None:
+    def on_response(self, item: T) -> None:
         """Store the response to the operator's own write.
 
         If the watch is already past that version and the object is not in the store, it was deleted meanwhile and is
@@ -94,7 +94,7 @@ class Store(Generic[T]):
         if item.uid in self.items or is_older(self.latest, item.version):
             self._put(item)
 
-    def asked(self, known: Iterable[T], items: Iterable[T], version: str) -> bool:
+    def on_list(self, known: Iterable[T], items: Iterable[T], version: str) -> bool:
         """Handle a list of some objects that was read beside the watch: those of `known` that it lacks are gone.
 
         Does nothing and returns False if the watch has delivered newer versions than the list.
@@ -104,14 +104,14 @@ class Store(Generic[T]):
         found = {item.uid: item for item in items}
         for item in known:
             if item.uid not in found and not is_older(version, item.version):
-                self._left(item.uid, version)
+                self._remove(item.uid, version)
         for item in found.values():
             self._put(item)
         return True
 
-    def gone(self, uid: str) -> None:
+    def deleted(self, uid: str) -> None:
         """Remove an object that the server has confirmed deleted, and ignore later events of it."""
-        self._left(uid, None)
+        self._remove(uid, None)
 
     def forgotten(self, uid: str) -> None:
         """Remove an object; a later event adds it again."""
@@ -119,7 +119,7 @@ class Store(Generic[T]):
         if item is not None:
             self._on_change(item, None)
 
-    def reached(self, version: str) -> None:
+    def on_bookmark(self, version: str) -> None:
         """Handle a bookmark: everything until this version has been delivered."""
         if not is_older(version, self.latest):
             self.latest = version
@@ -133,7 +133,7 @@ class Store(Generic[T]):
         """Return the number of objects."""
         return len(self.items)
 
-    def _left(self, uid: str, until: str | None) -> None:
+    def _remove(self, uid: str, until: str | None) -> None:
         if uid in self.items:  # otherwise the watch has already delivered the deletion
             self._past[uid] = until
             self.forgotten(uid)
@@ -205,7 +205,7 @@ class Children(Generic[C]):
         on_lost: Callable[[C], None] = lambda _child: None,
         on_change: Callable[[C, C], None] = lambda _before, _after: None,
     ) -> None:
-        self.store: Store[C] = Store(self._heard, on_list_delete)
+        self.store: Store[C] = Store(self._on_item_change, on_list_delete)
         self._by_owner: dict[Owner, dict[str, C]] = {}
         self._wake = wake
         self._on_lost = on_lost
@@ -217,19 +217,19 @@ class Children(Generic[C]):
         siblings = self._by_owner.get(owner)
         return tuple(sorted(siblings.values(), key=attrgetter("name"))) if siblings else ()
 
-    def left(self, uid: str, child: C | None) -> None:
+    def on_delete_response(self, uid: str, child: C | None) -> None:
         """Store the response to a DELETE; without the label no watch event would follow."""
         known = self.store.items.get(uid)
         if known is not None and not known.deleting:
             self._deleted.add(uid)
         if child is None:
-            self.store.gone(uid)
+            self.store.deleted(uid)
         elif child.job:
-            self.store.answered(child)
+            self.store.on_response(child)
         else:
             self.store.forgotten(uid)
 
-    def _heard(self, before: C | None, after: C | None) -> None:
+    def _on_item_change(self, before: C | None, after: C | None) -> None:
         if before is not None and (after is None or owner_of(after) != owner_of(before)):
             siblings = self._by_owner[owner_of(before)]
             del siblings[before.uid]

@@ -41,7 +41,7 @@ class Listener:
     def has(self, _uid, _version):
         return False
 
-    def reached(self, _version):
+    def on_bookmark(self, _version):
         """Ignore the event: these tests do not need it."""
 
     def count(self):

@@ -104,7 +104,7 @@ def test_a_job_is_behind_if_another_watch_has_seen_a_version_that_neither_the_ca
     assert (known.woken, known.view.behind(KEY)) == ([], None)
     known.view.seen(KEY, "11")
     assert (known.woken, known.view.behind(KEY)) == ([KEY], TENSORFLOW)
-    known.view.jobs["TFJob"].reached("11")
+    known.view.jobs["TFJob"].on_bookmark("11")
     assert known.view.behind(KEY) is None, "its watch has come as far: the job is gone, or did not change"
 
 

@@ -159,7 +159,7 @@ async def test_a_new_job_is_read_if_the_watch_of_jobs_is_behind_that_of_pods(rea
     harness = Harness()
     harness.world.submit("TFJob", "mnist", SMALL, created=harness.world.now)
     harness.hear()
-    harness.view.pods.store.reached(reached)  # pods of the job may have come and gone
+    harness.view.pods.store.on_bookmark(reached)  # pods of the job may have come and gone
     harness.world.delete("tfjobs")
     await harness.reconcile(deaf=True)
     assert (harness.world.made == []) is read

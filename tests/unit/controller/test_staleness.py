@@ -10,49 +10,49 @@ from trainshed.controller.cache import Staleness
 @pytest.mark.fault("C12")
 def test_a_foreign_status_write_makes_the_cache_stale_until_the_watch_catches_up():
     horizon = Staleness()
-    horizon.heard("a", "50")
-    assert horizon.beyond("a", "49")
-    assert horizon.beyond("a", "49"), "the check alone changes nothing"
-    assert not horizon.beyond("a", "50")
-    assert not horizon.beyond("a", "49"), "once caught up, always caught up"
-    assert not horizon.beyond("b", "1")
+    horizon.observed_write("a", "50")
+    assert horizon.is_stale("a", "49")
+    assert horizon.is_stale("a", "49"), "the check alone changes nothing"
+    assert not horizon.is_stale("a", "50")
+    assert not horizon.is_stale("a", "49"), "once caught up, always caught up"
+    assert not horizon.is_stale("b", "1")
 
 
 def test_an_own_status_write_does_not_count_even_if_its_event_comes_first():
     horizon = Staleness()
-    horizon.heard("a", "50")
-    horizon.wrote("a", "50")
-    assert not horizon.beyond("a", "1")
+    horizon.observed_write("a", "50")
+    horizon.own_write("a", "50")
+    assert not horizon.is_stale("a", "1")
 
 
 def test_a_foreign_write_before_an_own_one_still_counts():
     horizon = Staleness()
-    horizon.heard("a", "50")
-    horizon.heard("a", "60")
-    horizon.wrote("a", "60")
-    assert horizon.beyond("a", "49")
-    assert not horizon.beyond("a", "50")
+    horizon.observed_write("a", "50")
+    horizon.observed_write("a", "60")
+    horizon.own_write("a", "60")
+    assert horizon.is_stale("a", "49")
+    assert not horizon.is_stale("a", "50")
 
 
 def test_a_foreign_write_after_an_own_one_counts_even_if_the_response_is_late():
     horizon = Staleness()
-    horizon.heard("a", "50")
-    horizon.heard("a", "60")
-    horizon.wrote("a", "50")
-    assert horizon.beyond("a", "59")
+    horizon.observed_write("a", "50")
+    horizon.observed_write("a", "60")
+    horizon.own_write("a", "50")
+    assert horizon.is_stale("a", "59")
 
 
 def test_uncertain_pods_stay_uncertain_until_they_are_listed():
     horizon = Staleness()
-    horizon.doubt("a")
-    assert horizon.beyond("a", "99")
-    horizon.cleared("a")
-    assert not horizon.beyond("a", "99")
+    horizon.mark_uncertain("a")
+    assert horizon.is_stale("a", "99")
+    horizon.mark_certain("a")
+    assert not horizon.is_stale("a", "99")
 
 
 def test_a_deleted_job_leaves_no_entries():
     horizon = Staleness()
-    horizon.heard("a", "50")
-    horizon.doubt("a")
+    horizon.observed_write("a", "50")
+    horizon.mark_uncertain("a")
     horizon.forget("a")
-    assert not horizon.beyond("a", "1")
+    assert not horizon.is_stale("a", "1")

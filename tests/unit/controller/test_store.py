@@ -69,7 +69,7 @@ def test_the_store_converges_to_the_state_of_the_server(data):
         elif step == "hear" and server.events:
             hear(store, server)
         elif step == "answer" and server.answers:
-            store.answered(server.answers.pop(data.draw(st.integers(0, len(server.answers) - 1))))
+            store.on_response(server.answers.pop(data.draw(st.integers(0, len(server.answers) - 1))))
         elif step == "list":
             server.events.clear()
             store.replaced(list(server.things.values()), str(server.version))
@@ -79,14 +79,14 @@ def test_the_store_converges_to_the_state_of_the_server(data):
         hear(store, server)
     assert store.items == server.things
     for answer in server.answers:
-        store.answered(answer)
+        store.on_response(answer)
     assert store.items == server.things, "a late response restored a deleted object or an old state"
 
 
 def test_objects_created_after_a_list_survive_it():
     store = a_store()
     store.replaced([], "5")
-    store.answered(Thing("mine", "9"))
+    store.on_response(Thing("mine", "9"))
     store.replaced([Thing("other", "3")], "7")
     assert set(store.items) == {"mine", "other"}
     store.replaced([Thing("other", "3")], "12")
@@ -97,7 +97,7 @@ def test_an_older_version_never_replaces_a_newer_one():
     store = a_store()
     store.changed(Thing("a", "10"))
     store.changed(Thing("a", "9"))
-    store.answered(Thing("a", "8"))
+    store.on_response(Thing("a", "8"))
     assert store.items["a"].version == "10"
 
 
@@ -106,7 +106,7 @@ def test_each_change_is_reported_once_with_old_and_new():
     store: Store[Thing] = Store(lambda *change: heard.append(tuple(item and item.version for item in change)))
     store.changed(Thing("a", "2"))
     store.changed(Thing("a", "2"))
-    store.answered(Thing("a", "3"))
+    store.on_response(Thing("a", "3"))
     store.changed(Thing("a", "3"))
     store.replaced([Thing("a", "3"), Thing("b", "4")], "5")
     store.removed(Thing("a", "6"))
@@ -139,32 +139,32 @@ def test_after_an_etcd_restore_only_the_new_list_counts():
 def test_the_latest_version_follows_lists_and_watches():
     store = a_store()
     store.replaced([], "5")
-    store.answered(Thing("mine", "9"))
+    store.on_response(Thing("mine", "9"))
     assert store.latest == "5", "responses to own writes do not cover other clients' changes"
     store.changed(Thing("mine", "9"))
     assert (store.latest, store.count()) == ("9", 1)
-    store.reached("12")
-    store.reached("11")
+    store.on_bookmark("12")
+    store.on_bookmark("11")
     assert store.latest == "12"
 
 
 def test_a_confirmed_deletion_is_not_undone_by_old_events():
     store = a_store()
     store.replaced([Thing("a", "7"), Thing("b", "8")], "8")
-    store.gone("a")
+    store.deleted("a")
     store.changed(Thing("a", "9"))
     assert set(store.items) == {"b"}
     store.replaced([Thing("a", "9"), Thing("b", "8")], "9")
     assert set(store.items) == {"b"}, "a list from before the deletion"
     store.removed(Thing("a", "10"))
-    store.gone("a")
+    store.deleted("a")
     assert not store._past, "no entry stays after the watch delivered the deletion"
 
 
 def test_a_deleted_object_can_return_after_an_etcd_restore():
     store = a_store()
     store.replaced([Thing("a", "7")], "7")
-    store.gone("a")
+    store.deleted("a")
     store.replaced([Thing("a", "5")], "6")
     assert set(store.items) == {"a"}
 
@@ -172,7 +172,7 @@ def test_a_deleted_object_can_return_after_an_etcd_restore():
 def test_an_object_missing_in_a_list_returns_only_with_a_newer_version():
     store = a_store()
     store.replaced([Thing("a", "7"), Thing("b", "8")], "8")
-    assert store.asked(list(store.items.values()), [Thing("b", "8")], "20")
+    assert store.on_list(list(store.items.values()), [Thing("b", "8")], "20")
     store.changed(Thing("a", "9"))
     store.replaced([Thing("a", "9"), Thing("b", "8")], "19")
     assert set(store.items) == {"b"}, "a watch event and a list from before the read"
@@ -185,6 +185,6 @@ def test_an_object_missing_in_a_list_returns_only_with_a_newer_version():
 def test_an_object_missing_in_a_list_can_return_with_non_numeric_versions():
     store = a_store()
     store.changed(Thing("a", "x"))
-    assert store.asked([Thing("a", "x")], [], "y")
+    assert store.on_list([Thing("a", "x")], [], "y")
     store.changed(Thing("a", "z"))
     assert set(store.items) == {"a"}
