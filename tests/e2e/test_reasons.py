@@ -102,7 +102,7 @@ CASES = {
     "image": (
         a_job("image", IDLE, image="localhost/none:1", annotations={"trainshed.dev/startup-deadline": "60s"}),
         {"class": "Infrastructure", "container": None},
-        rf"{WHERE} did not start running within 60 s of pod creation: image localhost/none:1 could not be pulled \(",
+        rf"{WHERE} did not start running within 60 s of pod creation: image localhost/none:1 cannot be pulled",
     ),
 }
 

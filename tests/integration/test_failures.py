@@ -118,7 +118,7 @@ def test_an_image_pull_failure_fails_a_job_at_its_startup_deadline(user: UserCli
     container = {"name": "pytorch", "image": "x:1", "imageID": "", "ready": False, "restartCount": 0}
     user.set_pod_status("a-master-0", {"containerStatuses": [container | {"state": {"waiting": waiting}}]})
     eventually(lambda: says(user, "Failed"), MINUTE)
-    assert says(user, "Failed").endswith("image x:1 could not be pulled (ErrImagePull): pull access denied for x")
+    assert says(user, "Failed").endswith("image x:1 cannot be pulled: pull access denied for x")
 
 
 @pytest.mark.fault("C10")

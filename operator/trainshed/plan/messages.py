@@ -1,4 +1,4 @@
-"""Every sentence that users read in conditions and Events."""
+"""The sentences of conditions and Events about a job as a whole; those about one replica stand beside their rules."""
 
 from __future__ import annotations
 

@@ -205,8 +205,9 @@ def start_up(facts: Facts) -> Plan | None:
     late = stuck_pods.startup_overdue(facts)
     if late is None:
         return None
-    plan = _finish(facts, stuck_pods.startup_condition(facts, late[1]), STARTUP_DEADLINE)
-    return _with_failure(plan, failure_message.with_last_line(late[1]))
+    failure = waiting.failure_to_start(facts, *late)
+    plan = _finish(facts, stuck_pods.startup_condition(facts, failure), STARTUP_DEADLINE)
+    return _with_failure(plan, failure_message.with_last_line(failure))
 
 
 def reconcile_replicas(facts: Facts) -> Plan:

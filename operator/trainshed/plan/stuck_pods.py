@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from msgspec.structs import replace
-
 from trainshed.api.actions import DeletePod, Event, EventType
 from trainshed.api.job import Replica
 from trainshed.api.objects import Container, Phase, Pod
 from trainshed.api.parse import FORCE_DELETE_AFTER
 from trainshed.api.status import ConditionType, Failure
 
-from . import failure_message, failures
+from . import failure_message
 from .conditions import ConditionUpdate
 from .facts import Facts
-from .failures import IMAGE_REASONS, INITIALIZING
 
 STUCK_TERMINATING = "PodStuckTerminating"
 #: A healthy kubelet confirms the deletion of a pod within this time after the grace period.
@@ -103,23 +100,23 @@ def _format_time(time: datetime | None) -> str:
     return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if time else ""
 
 
-def startup_overdue(facts: Facts) -> tuple[Replica, Failure] | None:
-    """Return the first replica whose container has not started running in time, with its failure, or None.
+def startup_overdue(facts: Facts) -> tuple[Replica, Pod] | None:
+    """Return the first replica whose container has not started running in time, and its pod, or None.
 
     The time starts when the pod is created, by the API server's clock, and starts again with each new pod. A container
     that has run and exited is not late, unless it ran for less than that time and now waits to be restarted.
     """
     if facts.job.startup_deadline is None:
         return None
-    found = [
+    late = [
         (end, pod.name, replica, pod)
         for replica, pod in facts.current.items()
-        if (end := _startup_deadline(facts, pod))
+        if (end := _startup_deadline(facts, pod)) and facts.now >= end
     ]
-    overdue = sorted(
-        ((end, name, replica, pod) for end, name, replica, pod in found if facts.now >= end), key=lambda at: at[:2]
-    )
-    return next(((replica, _startup_failure(facts, replica, pod)) for _, _, replica, pod in overdue), None)
+    if not late:
+        return None
+    _, _, replica, pod = min(late, key=lambda found: found[:2])
+    return replica, pod
 
 
 def next_startup_check(facts: Facts) -> datetime | None:
@@ -156,54 +153,3 @@ def _not_started(created: datetime, own: Container, time: timedelta) -> bool:
     ended = own.before.finished
     started = own.before.started if own.before.started and own.before.started >= created else ended
     return started < created + time and ended - started < time
-
-
-def _startup_failure(facts: Facts, replica: Replica, pod: Pod) -> Failure:
-    container = _waiting_container(pod, facts.own_container(pod))
-    reason, problem = _problem(pod, container)
-    seconds = facts.job.startup_deadline or 0
-    found = Failure(
-        pod=pod.name,
-        kind=failures.failure_class(reason) or failures.INFRASTRUCTURE,
-        reason=reason,
-        exit_code=container.before.exit_code if container and container.before else None,
-        node=pod.node,
-        termination_message=(container.message if container and pod.node else pod.unschedulable)[
-            -failures.TERMINATION_MESSAGE_LIMIT :
-        ],
-        time=facts.now,
-    )
-    where = f" on {pod.node}" if pod.node else ""
-    message = (
-        f"{replica}{where} did not start running within {failure_message.duration(seconds)} of pod creation: {problem}"
-    )
-    return replace(failure_message.with_message(facts, replica, found), message=message)
-
-
-def _waiting_container(pod: Pod, own: Container | None) -> Container | None:
-    """Return the container that is not running: the framework's own, or the first init container not finished."""
-    if own is not None and own.reason not in ("", INITIALIZING):
-        return own
-    inits = (container for container in pod.containers if container.init)
-    unfinished = (item for item in inits if (item.started is None if item.sidecar else item.exit_code != 0))
-    return next(unfinished, own)
-
-
-def _problem(pod: Pod, container: Container | None) -> tuple[str, str]:
-    """Return Kubernetes' reason, and a description of the problem."""
-    if not pod.node:
-        reason = pod.unplaced or "Unschedulable"
-        return reason, f"pod not scheduled ({reason})"
-    if container is None:
-        return "ContainerCreating", "the kubelet has not reported its containers"
-    subject = f"init container {container.name}" if container.init else "its container"
-    reason, before = container.reason or ("Running" if container.started else INITIALIZING), container.before
-    if reason in IMAGE_REASONS:
-        return reason, f"image {container.image or 'of ' + subject} could not be pulled ({reason})"
-    if before is not None:
-        times = f"{container.restarts} time" + ("s" if container.restarts != 1 else "")
-        return (
-            reason,
-            f"{subject} was restarted {times} in place and last exited with code {before.exit_code} ({reason})",
-        )
-    return (reason, f"{subject} is still {'running' if container.started else 'waiting'} ({reason})")

@@ -19,6 +19,7 @@ from trainshed.api.status import (
     MAX_WAITING_MESSAGE_BYTES,
     Condition,
     ConditionType,
+    Failure,
     Status,
     Waiting,
 )
@@ -237,10 +238,10 @@ def _sentence(item: Waiting) -> str:
 
 def _problems(facts: Facts) -> tuple[tuple[Replica, Problem], ...]:
     pods = ((replica, pod) for replica, pod in facts.eventful.items() if not pod.over and not pod.deleting)
-    return tuple((replica, problem) for replica, pod in pods if (problem := _problem(facts, replica, pod)))
+    return tuple((replica, found) for replica, pod in pods if (found := problem(facts, replica, pod)))
 
 
-def _problem(facts: Facts, replica: Replica, pod: Pod) -> Problem | None:
+def problem(facts: Facts, replica: Replica, pod: Pod) -> Problem | None:
     """Return why this pod does not run, or None if it runs or if its creation time is unknown."""
     pending = pod.phase is Phase.PENDING
     if pod.created is None:
@@ -253,11 +254,31 @@ def _problem(facts: Facts, replica: Replica, pod: Pod) -> Problem | None:
     own, template = facts.own_container(pod), facts.group(replica).template
     runs = own is not None and own.started is not None and own.exit_code is None
     found = (
-        replace(problem, aside=runs and container != own)
+        replace(one, aside=runs and container != own)
         for container in _next_containers(pod, begun=own is not None and failures.has_begun(own))
-        if (problem := _container_problem(pod, template, container, since, facts.now))
+        if (one := _container_problem(pod, template, container, since, facts.now))
     )
-    return min(found, key=lambda problem: (problem.aside, problem.delay), default=None)
+    return min(found, key=lambda one: (one.aside, one.delay), default=None)
+
+
+def failure_to_start(facts: Facts, replica: Replica, pod: Pod) -> Failure:
+    """Return the failure of a replica that has not started running before the start-up deadline."""
+    found = problem(facts, replica, pod)
+    reason, why = (found.reason, found.message) if found else (CREATING, "no container has started")
+    container = next((item for item in pod.containers if found and item.name == found.container), None)
+    failure = Failure(
+        pod=pod.name,
+        kind=failures.failure_class(reason) or failures.INFRASTRUCTURE,
+        reason=reason,
+        exit_code=container.before.exit_code if container and container.before else None,
+        node=pod.node,
+        termination_message="",
+        time=facts.now,
+    )
+    where, limit = f" on {pod.node}" if pod.node else "", failure_message.duration(facts.job.startup_deadline or 0)
+    cause = coerce.truncate_end(foreign_text.one_line(why), failure_message.LINE)
+    message = f"{replica}{where} did not start running within {limit} of pod creation: {cause}"
+    return replace(failure_message.with_message(facts, replica, failure), message=message)
 
 
 def _unscheduled(pod: Pod, since: datetime) -> Problem:
