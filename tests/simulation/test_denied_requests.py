@@ -141,3 +141,32 @@ def test_a_status_with_conflicts_although_the_job_does_not_change_is_tried_every
     job.cluster.loop.run_for(60)
     assert (running(job), job.states()) == ([], ["Created", "Suspended"])
     job.close()
+
+
+@pytest.mark.parametrize(
+    ("taken", "times", "reason", "words"),
+    [
+        ("job-worker-1", 3, "", ""),
+        ("job-worker-1", 99, "ConflictEachTime", "pod job-worker-1 cannot be written"),
+        ("elsewhere", 99, "AlteredOnCreation", "has changed its name to that of another, elsewhere"),
+    ],
+)
+def test_a_pod_whose_name_is_taken_and_then_free_is_created_without_alarm_and_blocks_its_job_if_it_always_is(
+    taken, times, reason, words
+):
+    class Taken(Denying):
+        def exchange(self, process: str, request: Request) -> RequestOutcome:
+            if self.count == times:
+                self.answer = None
+            return super().exchange(process, request)
+
+    job = JobRun(scope="Replica")
+    network = Taken("POST", "/pods")
+    said = denied(job, network, (409, "AlreadyExists", f'pods "{taken}" already exists'), None)
+    assert 3 <= network.count <= 14
+    assert len(running(job)) == (2 if reason else 3)
+    assert job.status().get("blocked", {"reason": ""})["reason"] == reason
+    assert words in f"{job.status()}"
+    assert any("Error creating" in event for event in events(job)) == bool(reason)
+    assert reason in said
+    job.close()

@@ -216,7 +216,10 @@ class Client(Protocol):
         ...
 
     async def create_pod(self, namespace: str, pod: CreatePod) -> Pod:
-        """Create a pod, or return the pod of that name and the same controller; raises `NameConflict` for another's."""
+        """Create a pod, or return the pod of that name and the same controller; raises `NameConflict` for another's.
+
+        Raises `Conflict` if the name was taken, and is free by now.
+        """
         ...
 
     async def create_service(self, namespace: str, body: Document) -> Service:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -24,6 +25,8 @@ Child = TypeVar("Child", Pod, Service, Dependent)
 CORE, LEASES = "/api/v1", "/apis/coordination.k8s.io/v1"
 #: The fields of Events that are read, and after how many of them no further page is.
 EVENT_FIELDS, MOST_EVENTS = ("message", "series", "lastTimestamp", "eventTime"), 1000
+#: What the API server says about a name that is taken.
+EXISTS = re.compile(r'"([^"]+)" already exists')
 WRONG_CRD = (
     "the CRD of %s drops status fields (%s), so restarts are not counted: it is not Trainshed's CRD;"
     " run kubectl replace -f crds/kubeflow.org_%s.yaml"
@@ -204,18 +207,24 @@ class ApiClient:
         """Create an object; return it, and whether it did not exist before."""
         try:
             return await retry(lambda: self._write_built(self.limiters.creates, "POST", path, build)), True
-        except AlreadyExists:
-            return await self._ours(path, build), False
+        except AlreadyExists as error:
+            return await self._ours(path, build(), error), False
 
-    async def _ours(self, path: Path, build: Callable[[], Document]) -> bytes:
-        """Return the existing object of that name, if it is the one that was to be created."""
-        name = build()["metadata"]["name"]
+    async def _ours(self, path: Path, body: Document, error: AlreadyExists) -> bytes:
+        """Return the existing object of that name, if it is the one that was to be created.
+
+        Raises `Conflict` if it is gone by now, as an object of a previous job may be.
+        """
+        kind, name = body["kind"], body["metadata"]["name"]
         try:
             content = await self.rest.call("GET", Path(path.prefix, path.plural, path.namespace, name))
         except NotFound:
-            raise Unavailable(f"{path.plural} {name} existed, but was deleted before it was read") from None
+            if (other := EXISTS.search(str(error))) and other[1] != name:
+                why = f"an admission webhook has changed its name to that of another, {other[1]}"
+                raise Altered(f"{kind} {name} was not created: {why}") from None
+            raise Conflict(f"{kind} {name} existed, and is gone; it can be created now") from None
         kind, meta = path.plural[:-1], METADATA.answer(content)
-        taken, hidden = owned_by_other(kind, meta, build()), missing_label(kind, meta)
+        taken, hidden = owned_by_other(kind, meta, body), missing_label(kind, meta)
         found = PODS.answer(content) if (taken or hidden) and kind == "pod" else None
         if taken:
             taken.pod = found

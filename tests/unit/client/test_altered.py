@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from support.builders import creation_of
-from trainshed.client import Altered, LabelRemoved
+from trainshed.client import Altered, Conflict, LabelRemoved, NotFound
 from trainshed.client.client import ApiClient
 from trainshed.client.flow_control import TokenBucket
+from trainshed.client.transport import AlreadyExists
 
 OWNER = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "mnist", "uid": "job-uid", "controller": True}
 LABELS = {"training.kubeflow.org/job-name": "mnist"}
@@ -70,3 +71,22 @@ async def test_a_pod_that_is_created_without_its_label_is_reported():
 async def test_a_pod_with_more_labels_and_finalizers_is_accepted():
     changed = {"labels": LABELS | {"a": "b"}, "finalizers": ["a.b/c"], "annotations": None}
     assert (await ApiClient(Mutating(**changed), TokenBucket()).create_pod("ml", creation_of(SENT))).uid == "it"
+
+
+@pytest.mark.parametrize(
+    ("taken", "error", "words"),
+    [
+        ("mnist-worker-0", Conflict, "Pod mnist-worker-0 existed, and is gone; it can be created now"),
+        ("elsewhere", Altered, "was not created: an admission webhook has changed its name to that of another"),
+    ],
+)
+async def test_a_name_that_is_taken_and_then_free_can_be_used_unless_a_webhook_gives_pods_another(taken, error, words):
+    class Server:
+        async def write(self, *_request: object) -> bytes:
+            raise AlreadyExists(f'pods "{taken}" already exists')
+
+        async def call(self, *_request: object) -> bytes:
+            raise NotFound("no such pod")
+
+    with pytest.raises(error, match=words):
+        await ApiClient(Server(), TokenBucket()).create_pod("ml", creation_of(SENT))
