@@ -77,7 +77,8 @@ class Limiter:
     There may be more namespaces with a webhook that does not answer than the width. So flows whose last response was
     slow are admitted beside the width, together to half as many requests; the ones with a single slow response come
     first, as the others never have a quick one. A request of another flow that has no response for SLOW seconds takes
-    no room any more.
+    no room any more. Until then many flows that become slow at once hold up the others. So one request in flight is,
+    out of turn, of the flow that has begun to wait last: a new one waits for SLOW seconds, not for all of these.
     """
 
     def __init__(self, width: int, token_bucket: TokenBucket) -> None:
@@ -92,6 +93,9 @@ class Limiter:
         self._timer: asyncio.TimerHandle | None = None
         #: The queues of flows that are not slow, that were once, and that were more often in a row.
         self._rings: tuple[Queues, Queues, Queues] = OrderedDict(), OrderedDict(), OrderedDict()
+        #: The flows in the first ring, in the order in which they began to wait, and the request that is out of turn.
+        self._since: dict[str, None] = {}
+        self._out_of_turn: _Place | None = None
         self._arrivals = count()
         self._token_bucket = token_bucket
         self._closed = False
@@ -165,6 +169,8 @@ class Limiter:
             del self._young[place]
             self._aside += not place.aside
             place.aside = True
+            if place is self._out_of_turn:
+                self._out_of_turn = None
             self._learn_share(place.flow, now, slow=True)
         self._timer = None
         self._watch()
@@ -178,12 +184,14 @@ class Limiter:
                 if not turn.done():
                     turn.set_exception(_shutting_down())
             ring.clear()
+        self._since.clear()
 
     async def _wait_for_turn(self, flow: str) -> _Place:
         if self._closed:
             raise _shutting_down()
         turn: asyncio.Future[_Place] = asyncio.get_running_loop().create_future()
         queue = self._rings[self._rank(flow)].setdefault(flow, [])
+        self._note(flow)
         heapq.heappush(queue, (RECONCILE_NUMBER.get(), next(self._arrivals), turn))
         self._admit()
         try:
@@ -206,17 +214,39 @@ class Limiter:
         self._under_way[place.flow] -= 1
         if not self._under_way[place.flow]:
             del self._under_way[place.flow]
+        if place is self._out_of_turn:
+            self._out_of_turn = None
         self._admit()
 
     def _admit(self) -> None:
         for rank, ring in enumerate(self._rings):
-            while ring and self._is_open(rank) and (flow := next(filter(self._has_share, ring), None)) is not None:
+            while ring and self._is_open(rank):
+                newest = None if rank else self._newest()
+                flow = newest or next(filter(self._has_share, ring), None)
+                if flow is None:
+                    break
                 queue = ring.pop(flow)
                 _, _, turn = heapq.heappop(queue)
                 if queue:
                     ring[flow] = queue
+                self._note(flow)
                 if not turn.cancelled():
-                    turn.set_result(self._enter(flow))
+                    place = self._enter(flow)
+                    self._out_of_turn = place if newest else self._out_of_turn
+                    turn.set_result(place)
+
+    def _note(self, flow: str) -> None:
+        """Note whether a flow waits in the first ring, and that it did not before."""
+        if flow in self._rings[0]:
+            self._since.setdefault(flow)
+        else:
+            self._since.pop(flow, None)
+
+    def _newest(self) -> str | None:
+        """Return the flow without a request in flight that began to wait last, if a request may be out of turn."""
+        if self._out_of_turn or self.width == 1:
+            return None
+        return next((flow for flow in reversed(self._since) if flow not in self._under_way), None)
 
     def _rank(self, flow: str) -> int:
         """Return the index of the ring of a flow."""
@@ -246,6 +276,7 @@ class Limiter:
             self._shares[flow] = share, now, times + 1 if slow else 0
         if queue:
             self._rings[self._rank(flow)][flow] = queue
+            self._note(flow)
         self._forget(now)
 
     def _forget(self, now: float) -> None:

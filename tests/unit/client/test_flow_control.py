@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 
 import pytest
 
 from support.virtual_time import clock, in_virtual_time
 from trainshed.client import ApiError, Forbidden, NotLeader, TooManyRequests, Unavailable
-from trainshed.client.flow_control import CREATES, RECONCILE_NUMBER, Limiter, Limiters, TokenBucket, run_concurrently
+from trainshed.client.flow_control import CREATES, RECONCILE_NUMBER, Limiter, Limiters, TokenBucket
 
 
 async def test_the_width_limits_concurrent_requests():
@@ -170,6 +169,24 @@ def test_more_namespaces_without_answers_than_the_width_do_not_hold_up_others(de
         return waited
 
     assert max(in_virtual_time(scenario())) < 0.5
+
+
+@pytest.mark.parametrize(("width", "dead"), [(4, 100), (4, 1000), (CREATES, 1000)])
+def test_many_namespaces_that_stop_to_answer_at_once_hold_up_a_new_one_for_a_moment_only(width, dead):
+    async def scenario() -> list[float]:
+        lane, waited = Limiter(width, TokenBucket()), []
+        tasks = [asyncio.create_task(asking(lane, f"dead-{number % dead}", 10)) for number in range(3 * dead)]
+        tasks += [asyncio.create_task(asking(lane, f"busy-{number % 4}", 0.01)) for number in range(40)]
+        for number in range(10):
+            await asyncio.sleep(1.7)
+            began = clock()
+            await asyncio.gather(*(lane.run(f"new-{number}", lambda: asyncio.sleep(0.01)) for _ in range(5)))
+            waited.append(clock() - began)
+        await end(tasks)
+        assert (lane._total, lane._aside, lane._under_way, lane._out_of_turn) == (0, 0, {}, None)
+        return waited
+
+    assert max(in_virtual_time(scenario())) <= 2.5
 
 
 async def asking(lane: Limiter, flow: str, seconds: float) -> None:
@@ -357,43 +374,3 @@ def test_closed_lanes_admit_only_events():
         assert len(done) == CREATES + 1
 
     in_virtual_time(story())
-
-
-async def test_calls_run_concurrently_and_the_first_in_the_callers_task():
-    all_run, tasks = asyncio.Barrier(3), []
-
-    async def call(number: int) -> int:
-        tasks.append(asyncio.current_task())
-        await all_run.wait()
-        return number
-
-    assert await run_concurrently([partial(call, number) for number in range(3)]) == [0, 1, 2]
-    assert tasks[0] is asyncio.current_task()
-    assert len(set(tasks)) == 3
-
-
-@pytest.mark.parametrize("broken", [0, 1])
-async def test_an_internal_error_of_one_call_ends_the_others(broken: int):
-    ended = []
-
-    async def call(number: int) -> None:
-        try:
-            await asyncio.sleep(0 if number == broken else 60)
-            raise ZeroDivisionError
-        finally:
-            ended.append(number)
-
-    with pytest.raises(ExceptionGroup):
-        await run_concurrently([partial(call, number) for number in range(3)])
-    assert sorted(ended) == [0, 1, 2]
-
-
-async def test_a_cancelled_call_cancels_the_caller():
-    async def call(number: int) -> None:
-        await asyncio.sleep(0)
-        if number:
-            asyncio.current_task().cancel()  # as kopf does at its end, with every task younger than itself
-        await asyncio.sleep(0)
-
-    with pytest.raises(asyncio.CancelledError):
-        await run_concurrently([partial(call, number) for number in range(2)])
