@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from trainshed.api.job import Document
@@ -15,7 +16,7 @@ from .environment import GPU
 from .hosts import LONGEST, host_name
 from .names import quoted
 from .objects import CLAIM, job_name
-from .volumes import SOURCES, absolute, belongs_to_another, cannot_create, stand_in, wrong_type
+from .volumes import CREATED, SOURCES, absolute, belongs_to_another, cannot_create, made_folders, stand_in, wrong_type
 
 #: Fields of pods and containers that have no effect, and why.
 POD_FIELDS = {
@@ -133,10 +134,17 @@ def refused(
     """
     found: dict[str, None] = {}
     pods = list(pods)
+    made = made_folders(pods)
     shared = [word for pod in pods if mpi.is_launcher(pod) for word in _words(pod)]
     for pod in pods:
         local = () if runtime in ENGINES else (*_commands(pod), *_programs(pod, path))
-        for problem in (*local, *_at_root(pod), *_long_name(pod), *_volumes(pod), *_unreachable(pod, shared, runtime)):
+        for problem in (
+            *local,
+            *_at_root(pod),
+            *_long_name(pod),
+            *_volumes(pod, made),
+            *_unreachable(pod, shared, runtime),
+        ):
             found[problem] = None
     return [*found, *references.problems(pods, objects)]
 
@@ -187,7 +195,7 @@ def _commands(pod: Document) -> Iterator[str]:
             yield f"{path}.command: {NO_COMMAND}"
 
 
-def _volumes(pod: Document) -> Iterator[str]:
+def _volumes(pod: Document, made: Container[Path]) -> Iterator[str]:
     for index, volume in enumerate(pod["spec"].get("volumes") or ()):
         path = f"pod {pod['metadata']['name']}: spec.volumes[{index}]"
         kinds = [key for key in volume if key != "name"]
@@ -197,8 +205,17 @@ def _volumes(pod: Document) -> Iterator[str]:
         if host and cannot_create(host):
             yield f"{path}.hostPath: Forbidden: you cannot create {host['path']} on this machine; use a claim"
         if host and not belongs_to_another(host):
-            problem = wrong_type(Path(host["path"]), str(host.get("type") or ""))
-            yield from [f"{path}.hostPath: Invalid value: {problem}"] if problem else ()
+            problem = wrong_type(Path(host["path"]), str(host.get("type") or "")) or _missing(host, made)
+            own = volume["name"] == mpi.VOLUME  # of the run, which makes it when nothing is refused
+            yield from [f"{path}.hostPath: Invalid value: {problem}"] if problem and not own else ()
+
+
+def _missing(host: Document, made: Container[Path]) -> str:
+    """Return why a pod would wait for a hostPath without end, empty if it does not."""
+    path = Path(host["path"])
+    if host.get("type") in CREATED or os.access(path, os.F_OK) or any(above in made for above in (path, *path.parents)):
+        return ""
+    return f"{path} does not exist on this machine, or you cannot see it; create it, or use the type DirectoryOrCreate"
 
 
 def missing_claims(pods: Iterable[Document], objects: Mapping[tuple[str, str], Document]) -> list[str]:

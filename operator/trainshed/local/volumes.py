@@ -322,6 +322,12 @@ def stand_in_path(host_path: Document) -> str:
     return f"{HOST_PATHS}/{str(host_path['path']).strip('/')}"
 
 
+def made_folders(pods: Iterable[Document]) -> frozenset[Path]:
+    """Return the hostPaths that are created on demand, in which containers may make others."""
+    paths = (volume.get("hostPath") or {} for pod in pods for volume in pod["spec"].get("volumes") or ())
+    return frozenset(Path(path["path"]) for path in paths if path.get("type") in CREATED)
+
+
 def cannot_create(host_path: Document) -> bool:
     """Return whether a hostPath would have to be created where this user must not create anything."""
     if host_path.get("type") not in CREATED or belongs_to_another(host_path):

@@ -121,6 +121,10 @@ LONG = a_job("true", workers=1_001, subdomain=SUBDOMAIN, setHostnameAsFQDN=True)
     ("job", "problem"),
     [
         (a_job("true", workers=50_000), "there are 50001 replicas; a run on one machine has at most 2000"),
+        (
+            a_hostile_job({"hostPath": {"path": "/nowhere/x"}}, Path("/")),
+            "spec.volumes[0].hostPath: Invalid value: /nowhere/x does not exist on this machine",
+        ),
         (LONG, f"Invalid value: job-worker-1000.{LONG_NAME} has 65 characters, and a host name at most 64"),
         (a_job("true", workers=2_000), "there are 2001 replicas; a run on one machine has at most 2000"),
         (

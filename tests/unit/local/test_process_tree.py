@@ -33,7 +33,7 @@ def test_a_process_that_gets_the_pid_of_one_that_has_ended_is_not_killed():
     found: list[subprocess.Popen[bytes]] = []
 
     def ends(pid: int) -> bool:
-        """Let another process have the pid after the look."""
+        """Let another process have the pid, and say that the first one is meant."""
         meant.kill()
         meant.wait()
         found.append(with_pid(pid))
