@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import click
 from rich.console import Console
@@ -27,25 +27,13 @@ from trainshed.client.kubeconfig import find_credentials
 from trainshed.client.lists import DOCUMENTS, PODS, SERVICES, dependent_decoder
 from trainshed.client.transport import Path, RestClient
 from trainshed.config import Config
+from trainshed.controller.store import ChildObject, Owner, owner_of
 from trainshed.frameworks import served
 
 from .operator import FLAG_WARNINGS, operator
 from .preflight import Check, ClusterState, JobForecast, Severity, State, command_line, dry_run, run_checks
 
-
-class Owned(Protocol):
-    """An object that belongs to a job."""
-
-    @property
-    def owner(self) -> str:
-        """The uid of the job."""
-
-    @property
-    def name(self) -> str:
-        """The name of the object."""
-
-
-OwnedT = TypeVar("OwnedT", bound=Owned)
+ChildT = TypeVar("ChildT", bound=ChildObject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +86,7 @@ def effective_config(cluster_state: ClusterState, flags: tuple[str, ...]) -> Con
 
 
 class Children:
-    """The pods, Services and other objects of jobs, by the uid of the job that owns them."""
+    """The pods, Services and other objects of jobs, by the namespace and the uid of the job that owns them."""
 
     def __init__(self, pods: Iterable[Pod], services: Iterable[Service], others: Iterable[Dependent]) -> None:
         self._pods, self._services, self._others = _by_owner(pods), _by_owner(services), _by_owner(others)
@@ -106,23 +94,24 @@ class Children:
     def snapshot(self, document: Document, framework: Framework, settings: Config, now: datetime) -> Snapshot:
         """Return what a reconcile of this job would observe."""
         job = parse.job(document, framework, settings.job_defaults)
+        owner = job.namespace, job.uid
         return Snapshot(
             job=job,
             framework=framework,
             job_defaults=settings.job_defaults,
             status=status_codec.parse_status(document),
-            pods=self._pods[job.uid],
-            services=self._services[job.uid],
+            pods=self._pods[owner],
+            services=self._services[owner],
             now=now,
-            dependents=self._others[job.uid],
+            dependents=self._others[owner],
         )
 
 
-def _by_owner(items: Iterable[OwnedT]) -> defaultdict[str, tuple[OwnedT, ...]]:
-    found: defaultdict[str, tuple[OwnedT, ...]] = defaultdict(tuple)
-    groups: defaultdict[str, list[OwnedT]] = defaultdict(list)
+def _by_owner(items: Iterable[ChildT]) -> defaultdict[Owner, tuple[ChildT, ...]]:
+    found: defaultdict[Owner, tuple[ChildT, ...]] = defaultdict(tuple)
+    groups: defaultdict[Owner, list[ChildT]] = defaultdict(list)
     for item in items:
-        groups[item.owner].append(item)
+        groups[owner_of(item)].append(item)
     found.update((owner, tuple(sorted(group, key=lambda item: item.name))) for owner, group in groups.items())
     return found
 

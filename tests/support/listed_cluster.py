@@ -1,0 +1,66 @@
+"""A cluster that answers lists with the objects that a test gives, and refuses everything else."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import yaml
+
+#: The objects of each plural, in all namespaces.
+Objects = Mapping[str, Sequence[dict]]
+
+
+@contextlib.contextmanager
+def listed_cluster(folder: Path, objects: Objects, message: str = "not served") -> Iterator[Path]:
+    """Yield a kubeconfig of the cluster; `message` is what it says to each request that it refuses."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            """Answer with the objects of the last word of the path."""
+            plural = urlsplit(self.path).path.rpartition("/")[2]
+            self.respond(200, {"metadata": {}, "items": list(objects.get(plural, ()))})
+
+        def do_PATCH(self) -> None:
+            """Refuse."""
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.respond(403, {"reason": "Forbidden", "message": message})
+
+        def respond(self, code: int, body: dict) -> None:
+            """Send JSON."""
+            content = json.dumps(body).encode()
+            self.send_response(code)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield written_kubeconfig(folder, f"http://127.0.0.1:{server.server_port}")
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def written_kubeconfig(folder: Path, address: str, **user: object) -> Path:
+    """Return a kubeconfig file for a server."""
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+        "clusters": [{"name": "c", "cluster": {"server": address}}],
+        "users": [{"name": "c", "user": {"token": "t"} | user}],
+    }
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
