@@ -31,7 +31,7 @@ from .job import (
     ServiceForm,
     packed,
 )
-from .spec import JobSpec, ReplicaSpec, SchedulingPolicy, ValidationInput
+from .spec import LONGEST_DEADLINE, JobSpec, ReplicaSpec, SchedulingPolicy, ValidationInput
 from .status import STARTUP_DEADLINE
 from .validation import has_full_searches, violations
 
@@ -107,7 +107,7 @@ def parsed_spec(document: Document, framework: Framework, job_defaults: JobDefau
     """Parse the spec of a job."""
     spec, unreadable = _spec(document, framework)
     if spec is None:
-        return ParsedSpec(_managed(document, framework), unreadable=unreadable)
+        return ParsedSpec(_legible_policy(document, framework), unreadable=unreadable)
     metadata = as_mapping(document.get("metadata"))
     name, namespace = str(metadata.get("name", "")), str(metadata.get("namespace", ""))
     roles: dict[str, ReplicaSpec] = getattr(spec, _attribute(framework.field))
@@ -259,10 +259,15 @@ def _scheduling(policy: SchedulingPolicy) -> Scheduling:
     )
 
 
-def _managed(document: Document, framework: Framework) -> RunPolicy:
-    """Return the part of the run policy that is read even from a spec that is invalid: `managedBy`."""
+def _legible_policy(document: Document, framework: Framework) -> RunPolicy:
+    """Return the run policy of a spec that cannot be read: who manages the job, and what takes its pods away."""
     policy = as_mapping(as_mapping(document.get("spec")).get("runPolicy"))
-    return RunPolicy(managed_elsewhere=policy.get("managedBy") not in (None, framework.naming.manager))
+    seconds = policy.get("activeDeadlineSeconds")
+    return RunPolicy(
+        managed_elsewhere=policy.get("managedBy") not in (None, framework.naming.manager),
+        suspend=policy.get("suspend") is True,
+        deadline=seconds if type(seconds) is int and 0 <= seconds <= LONGEST_DEADLINE else None,
+    )
 
 
 def _annotations(found: Mapping[str, Any], job_defaults: JobDefaults) -> Document:

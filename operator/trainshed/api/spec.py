@@ -14,7 +14,9 @@ from pydantic.alias_generators import to_camel
 MOST_REPLICAS = 100_000
 
 Count = Annotated[int, Field(ge=0, le=2**31 - 1, json_schema_extra={"format": "int32"})]
-Seconds = Annotated[int, Field(ge=0, le=10**10, json_schema_extra={"format": "int64"})]
+#: The most seconds of a deadline.
+LONGEST_DEADLINE = 10**10
+Seconds = Annotated[int, Field(ge=0, le=LONGEST_DEADLINE, json_schema_extra={"format": "int64"})]
 #: The pattern of a quantity in v1's CRDs. A few that it accepts are none, such as an exponent with a fraction.
 _NUMBER = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
 QUANTITY_PATTERN = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"

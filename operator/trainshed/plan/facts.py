@@ -261,7 +261,10 @@ class Facts:
 
     @cached_property
     def observed(self) -> Status:
-        """The stored status with all counts recomputed from the pods."""
+        """The stored status with all counts recomputed from the pods.
+
+        If the spec cannot be read, the roles of the pods are not known: the counts stay until the last pod is gone.
+        """
         before = self.status.retries
         # The restarts of a deleted pod are no longer in the sum; what the sum lost since it was stored is kept apart.
         gone = before.deleted_pod_container_restarts + max(0, before.container_restarts - self.container_restarts)
@@ -271,9 +274,10 @@ class Facts:
             uids = {pod.uid for pod in self.snapshot.pods}
             waited_for = tuple(uid for uid in waited_for if uid in uids)
         scaled_down_to = {role: count for role in self.groups if (count := self._shrunk(role)) is not None}
+        counted = bool(self.groups) or not self.snapshot.pods
         return replace(
             self.status,
-            replica_statuses=self.replica_statuses,
+            replica_statuses=self.replica_statuses if counted else self.status.replica_statuses,
             retries=retries,
             pending_replacement=waited_for,
             scaled_down_to=scaled_down_to,

@@ -95,14 +95,11 @@ def end(facts: Facts) -> Plan | None:
 
 
 def refuse(facts: Facts) -> Plan | None:
-    """Fail a job with an invalid spec; a job that has started is left as it is until the spec is corrected."""
-    if not facts.job.problems:
+    """Fail a job with an invalid spec that has not started."""
+    if not facts.job.problems or facts.status.start is not None or facts.snapshot.pods:
         return None
-    message = messages.refused(facts).message
-    if facts.status.start is None and not facts.snapshot.pods:
-        cause = failure_message.of_job(facts, "InvalidSpec", message)
-        return _with_failure(_finish(facts, messages.refused(facts)), cause)
-    return Plan(facts.status, (Event(EventType.WARNING, "InvalidSpec", message, key=f"InvalidSpec/{message}"),))
+    cause = failure_message.of_job(facts, "InvalidSpec", messages.refused(facts).message)
+    return _with_failure(_finish(facts, messages.refused(facts)), cause)
 
 
 def suspend(facts: Facts) -> Plan | None:
@@ -115,12 +112,28 @@ def suspend(facts: Facts) -> Plan | None:
         return _with_stuck_pods(facts, Plan(status, messages.pod_groups_deleted(actions), actions))
     update = messages.suspended(facts)
     if facts.snapshot.pods:
-        status = replace(status, attempts=restarts.start_attempt(status, facts.groups).attempts)
+        status = replace(status, attempts=restarts.start_attempt(status, facts.groups or status.attempts).attempts)
     if status.true(ConditionType.RUNNING):
         status = conditions.set_condition(status, replace(update, kind=ConditionType.RUNNING), facts.now, true=False)
     status = conditions.remove_conditions(status, ConditionType.RESTARTING, ConditionType.BLOCKED)
     status = conditions.set_condition(status, update, facts.now)
     return _with_stuck_pods(facts, Plan(status, (_event(update), *messages.pod_groups_deleted(actions)), actions))
+
+
+def leave_invalid(facts: Facts) -> Plan | None:
+    """Leave a started job whose spec has become invalid as it is until the spec is corrected or the deadline ends it.
+
+    Whoever may edit a job can make its spec invalid: that keeps no pods from a queue or an administrator.
+    """
+    if not facts.job.problems:
+        return None
+    suspended = facts.status.true(ConditionType.SUSPENDED)  # its deadline begins when it is resumed
+    if not suspended and (plan := expire(facts)):
+        return plan
+    message = messages.refused(facts).message
+    event = Event(EventType.WARNING, "InvalidSpec", message, key=f"InvalidSpec/{message}")
+    plan = Plan(facts.status, (event,), requeue_at=None if suspended else _deadline(facts))
+    return _with_stuck_pods(facts, plan)
 
 
 def resume(facts: Facts) -> Plan | None:
@@ -239,8 +252,9 @@ RULES: tuple[Rule, ...] = (
     skip_unmanaged,  # being deleted, or managed by another controller
     clean_up,  # finished: delete the pods as cleanPodPolicy says, and the job after its TTL
     end,  # in a queue, its end decided: finished once no pod holds resources
-    refuse,  # invalid spec
+    refuse,  # invalid spec, not started
     suspend,  # suspended: delete all pods and Services
+    leave_invalid,  # invalid spec, started: only the deadline ends it
     resume,  # no longer suspended
     expire,  # activeDeadlineSeconds exceeded
     succeed,  # the replicas that define success have succeeded

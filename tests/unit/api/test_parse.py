@@ -107,6 +107,23 @@ def test_who_manages_a_job_is_known_even_if_the_rest_makes_no_sense(manager, els
     assert tensorflow(nonsense).policy.managed_elsewhere is elsewhere
 
 
+@pytest.mark.parametrize(
+    ("policy", "suspend", "deadline"),
+    [
+        ({"suspend": True, "activeDeadlineSeconds": 60}, True, 60),
+        ({}, False, None),
+        ({"suspend": "true", "activeDeadlineSeconds": True}, False, None),
+        ({"suspend": 1, "activeDeadlineSeconds": -1}, False, None),
+        ({"activeDeadlineSeconds": 10**11}, False, None),
+        ("nonsense", False, None),
+    ],
+)
+def test_what_takes_the_pods_of_a_job_away_is_known_even_if_the_rest_makes_no_sense(policy, suspend, deadline):
+    found = tensorflow({"spec": {"runPolicy": policy, "tfReplicaSpecs": 5}})
+    assert found.problems
+    assert (found.policy.suspend, found.policy.deadline) == (suspend, deadline)
+
+
 @pytest.mark.parametrize("part", ["labels", "annotations"])
 def test_a_job_is_in_a_queue_if_it_or_a_pod_template_has_a_label_or_an_annotation_of_kueue(part):
     document = tfjob("a", Worker=1)

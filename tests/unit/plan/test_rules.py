@@ -166,6 +166,40 @@ def test_a_running_job_is_left_alone_while_its_spec_makes_no_sense():
     assert event_reasons(decision) == ["InvalidSpec"]
 
 
+INVALID = {
+    "violations": replace(a_job(worker=2), problems=("metadata.annotations[trainshed.dev/services]: Forbidden",)),
+    "unreadable": replace(a_job(worker=2), groups=(), problems=("spec: no",)),
+}
+
+
+@pytest.mark.parametrize("job", INVALID.values(), ids=INVALID)
+def test_a_job_that_becomes_invalid_can_be_suspended(job):
+    halted, pods = replace(job, policy=run_policy(suspend=True)), pods_of(a_job(worker=2))
+    decision = look(halted, *pods, status=running(a_job(worker=2)))
+    assert states(decision.status) == ["Created", "-Running", "Suspended"]
+    assert sorted(deleted(decision)) == ["mnist-worker-0", "mnist-worker-1"]
+    terminating = [replace(pod, deleting=True, deletion_timestamp=at(30)) for pod in pods]
+    waits = look(halted, *terminating, status=decision.status)
+    assert waits.status.replica_statuses["Worker"].active + waits.status.replica_statuses["Worker"].not_running > 0
+    gone = look(halted, status=waits.status)
+    assert [count for count in gone.status.replica_statuses.values() if count.active or count.not_running] == []
+    resumed = look(job, status=gone.status, now=at(100_000))
+    assert (resumed.actions, states(resumed.status)) == ((), states(gone.status)), (
+        "nothing starts until it is corrected"
+    )
+
+
+@pytest.mark.parametrize("job", INVALID.values(), ids=INVALID)
+def test_a_job_that_becomes_invalid_ends_at_its_deadline(job):
+    limited, pods = replace(job, policy=run_policy(deadline=60)), pods_of(a_job(worker=2))
+    before = running(a_job(worker=2))
+    early = look(limited, *pods, status=before, now=at(59))
+    assert (early.status, early.actions, early.requeue_at) == (before, (), at(60))
+    late = look(limited, *pods, status=before, now=at(60))
+    assert states(late.status) == ["Created", "-Running", "Failed"]
+    assert sorted(deleted(look(limited, *pods, status=late.status, now=at(61)))) == ["mnist-worker-0", "mnist-worker-1"]
+
+
 def test_pods_that_are_there_keep_a_job_from_being_refused_before_its_start_is_stored():
     job = a_job(worker=1)
     senseless = replace(job, groups=(), problems=("spec: no",))
