@@ -36,6 +36,9 @@ LASTING, FRUITLESS = 5.0, 5
 #: server or a caching proxy has caught up by then, but a store that was restored from a backup has not.
 RECHECK_AFTER, DISBELIEF = 0.5, 30.0
 
+#: Seconds for which the objects of a list are decoded before other tasks run.
+SLICE = 0.01
+
 log = logging.getLogger(__name__)
 
 
@@ -253,7 +256,12 @@ class Informer(Generic[T]):
         items: list[T] = []
         version = ""
         async for page in list_pages(self._rest, self._path, self._selector, whole=whole):
-            items.extend(decode_items(self._kind, page, self.plural))
+            began = _clock()
+            for item in decode_items(self._kind, page, self.plural):
+                items.append(item)
+                if _clock() - began > SLICE:
+                    await asyncio.sleep(0)
+                    began = _clock()
             version = page.metadata.version
             self._received()
         return items, version

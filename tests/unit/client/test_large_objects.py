@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 
-from support.scripted_server import ScriptedServer, a_list, a_pod, after, event, listening, refused
+from support.scripted_server import Listener, ScriptedServer, a_list, a_pod, after, event, listening, refused
 from support.virtual_time import clock, in_virtual_time
 from trainshed.api.objects import (
     AUTOSCALERS,
@@ -24,7 +26,8 @@ from trainshed.api.objects import (
 from trainshed.client import TooLarge
 from trainshed.client.client import ApiClient
 from trainshed.client.flow_control import TokenBucket
-from trainshed.client.lists import PAGE_BYTES, PAGE_SIZE, PODS, dependent_decoder, event_head, list_pages
+from trainshed.client.informer import Informer
+from trainshed.client.lists import PAGE_BYTES, PAGE_SIZE, PODS, Decoder, dependent_decoder, event_head, list_pages
 from trainshed.client.transport import Path
 from trainshed.plan.dependents import covers
 
@@ -189,6 +192,26 @@ async def test_pages_have_few_bytes_however_large_the_objects_are(sizes, request
     assert max(server.sent) <= max(PAGE_BYTES, LARGE + 1000)
     assert len(server.asked) <= requests
     assert server.asked[0] == PAGE_SIZE
+
+
+async def test_other_tasks_run_while_a_list_of_large_objects_is_decoded():
+    def slow(found: dict, _content: object) -> dict:
+        time.sleep(0.02)
+        return found
+
+    kind, turns = Decoder(msgspec.json.Decoder(dict), slow), []
+    informer = Informer(Server([SMALL] * 20), Path("/api/v1", "pods"), kind, Listener())
+
+    async def others() -> None:
+        while True:
+            turns.append(None)
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    items, _ = await informer._read(whole=False)
+    task.cancel()
+    assert len(items) == 20
+    assert len(turns) >= 20
 
 
 MANY = {f"a{number}": "" for number in range(50_000)}
