@@ -13,7 +13,12 @@ from yaml.resolver import Resolver
 from . import scalars
 
 #: Characters that every reader takes as they are.
-_SAFE = r"!-~\xa1-\u200a\u2010-\u2027\u2030-\ud7ff\ue000-\ufefe"
+_SAFE = r"!-~\xa1-\u061b\u061d-\u200a\u2010-\u2027\u2030-\u2065\u206a-\ud7ff\ue000-\ufefe"
+#: Characters that change the direction of the text around them on a terminal, and how double quotes have them.
+_DIRECTIONS = {
+    ord(turn): f"\\u{ord(turn):04x}"
+    for turn in "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+}
 #: Texts with other characters, or with blanks that a reader may drop, are written in double quotes with escapes.
 _LINES = re.compile(rf"[{_SAFE}](?:[\n \xa0{_SAFE}]*[!-~\n])?")
 _BLANKS_AT_END = re.compile(r" (?:\n|\Z)")
@@ -30,9 +35,10 @@ class _Dumper(yaml.SafeDumper):
 
 def write(documents: Iterable[Any]) -> str:
     """Return documents of YAML, each after `---`; the keys of mappings keep their order."""
-    return yaml.dump_all(
+    text = yaml.dump_all(
         documents, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=sys.maxsize, allow_unicode=True
     )
+    return text.translate(_DIRECTIONS)  # texts that have one are in double quotes
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:

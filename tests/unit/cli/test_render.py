@@ -121,6 +121,17 @@ def test_the_cluster_domain_can_be_set(arguments, env):
     assert "mnist-worker-0.default.svc.tf.test:2222" in result.stdout
 
 
+@pytest.mark.parametrize("turn", "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+def test_no_character_of_a_job_turns_the_text_of_a_terminal(turn):
+    job = a_job(annotations={"note": turn})
+    (group,) = job["spec"]["tfReplicaSpecs"].values()
+    words = [f"rm{turn}x", f"a\n{turn}b\n"]
+    group["template"]["spec"]["containers"] = [{**CONTAINER, "command": words, "env": [{"name": "A", "value": turn}]}]
+    result = CliRunner().invoke(cli, ["render", "-f", "-"], input=json.dumps(job))
+    assert objects(result)["Pod mnist-worker-0"]["spec"]["containers"][0]["command"] == words
+    assert turn not in result.stdout
+
+
 def test_other_objects_are_named_and_left_out():
     other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "scripts"}}
     listed = {"apiVersion": "v1", "kind": "List", "items": [a_job("inside"), other]}
