@@ -25,7 +25,7 @@ UNITS = {
     "operator/trainshed/cli": ("tests/unit/cli",),
     "operator/trainshed/config.py": ("tests/unit/test_config.py", "tests/unit/cli"),
     "operator/trainshed/crd.py": ("tests/unit/api", "hack/test_generate_manifests.py"),
-    "operator/trainshed/runtime.py": ("tests/unit/controller",),
+    "operator/trainshed/process.py": ("tests/unit/controller",),
 }
 SERVER = ("tests/unit/client", "tests/integration")
 FAST, ON_SERVER = "not apiserver and not e2e and not bench", "apiserver"

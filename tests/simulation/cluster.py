@@ -17,7 +17,7 @@ from trainshed.controller.manager import Operator
 from trainshed.frameworks import served
 from trainshed.memory.garbage_collector import GarbageCollector
 from trainshed.memory.server import Server
-from trainshed.runtime import Clock
+from trainshed.process import Clock
 
 from .custom_resources import whole_server
 from .server_events import observe_changes

@@ -40,7 +40,7 @@ SMALL_MODULES = {
     "trainshed.controller.status_writes": "when a status is stored and what becomes of it, apart from how",
     "trainshed.plan.init_containers": "what admission looks at, apart from what a pod does",
     "trainshed.cli.crds": "one command, one file",
-    "trainshed.cli.finalizers": "one command, one file",
+    "trainshed.cli.remove_finalizers": "one command, one file",
     "trainshed.frameworks.jax": "one kind of job, one file",
     "trainshed.frameworks.paddle": "one kind of job, one file",
     "trainshed.frameworks.xgboost": "one kind of job, one file",

@@ -13,7 +13,7 @@ COMMANDS = {
     "render": ("render", "render"),
     "crds": ("crds", "crds"),
     "migrate": ("migrate", "migrate"),
-    "remove-finalizers": ("finalizers", "remove_finalizers"),
+    "remove-finalizers": ("remove_finalizers", "remove_finalizers"),
 }
 
 

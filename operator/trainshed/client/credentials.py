@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from trainshed.runtime import Clock
+from trainshed.process import Clock
 
 #: The time between two runs of a credential plugin whose answers do not help.
 RETRY_DELAY = timedelta(seconds=5)

@@ -18,7 +18,7 @@ import aiohttp
 import kopf
 import msgspec
 
-from trainshed import runtime
+from trainshed import process
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document, JobKey
 from trainshed.client import lists
@@ -342,22 +342,22 @@ async def supervise(
     the operator keeps would lie between those that kopf drops, and the process could not return that memory.
     """
     synced, over, stop = flags
-    asyncio.get_running_loop().set_exception_handler(partial(runtime.handle_loop_error, asyncio.Event()))
-    await runtime.wait_for_any(synced, stop)
+    asyncio.get_running_loop().set_exception_handler(partial(process.handle_loop_error, asyncio.Event()))
+    await process.wait_for_any(synced, stop)
     scope = {"namespaces": namespaces} if namespaces else {"clusterwide": True}
     while not stop.is_set():
         ready, stuck = asyncio.Event(), asyncio.Event()
-        asyncio.get_running_loop().set_exception_handler(partial(runtime.handle_loop_error, stuck))
+        asyncio.get_running_loop().set_exception_handler(partial(process.handle_loop_error, stuck))
         started, failed = asyncio.create_task(ready.wait()), asyncio.create_task(stuck.wait())
         task = asyncio.create_task(
             kopf.operator(registry=registry, standalone=True, ready_flag=ready, stop_flag=stop, **scope)
         )
         await asyncio.wait((task, started, failed), return_when=asyncio.FIRST_COMPLETED)
-        runtime.handle_signals(over)  # kopf has replaced the signal handlers
+        process.handle_signals(over)  # kopf has replaced the signal handlers
         await asyncio.wait((task, failed), return_when=asyncio.FIRST_COMPLETED)
         for running in (task, started, failed):
             running.cancel()
-        await asyncio.wait((task,), timeout=runtime.GRACE_PERIOD)
+        await asyncio.wait((task,), timeout=process.GRACE_PERIOD)
         if task.done() and not task.cancelled() and task.exception() is None:
             over.set()
             return

@@ -13,7 +13,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from trainshed import runtime
+from trainshed import process
 from trainshed.api.framework import Framework
 from trainshed.client import ApiError
 from trainshed.client.client import ApiClient
@@ -25,7 +25,7 @@ from trainshed.client.transport import RestClient, Transport
 from trainshed.config import Config
 from trainshed.event_loop import EventLoop
 from trainshed.frameworks import served
-from trainshed.runtime import Clock
+from trainshed.process import Clock
 
 from .health import HealthServer, LoopLagMonitor
 from .job_collector import JobCollector
@@ -200,7 +200,7 @@ async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
 
 def run(config: Config) -> int:
     """Run the operator until a signal or an error ends it; return the exit code."""
-    runtime.configure_logging(config.log_level, config.log_format)
+    process.configure_logging(config.log_level, config.log_format)
     for warning in config.flag_warnings:
         log.warning("%s", warning)
     # The caches hold many small objects that live long; collecting them as often as by default costs more than it
@@ -229,14 +229,14 @@ async def run_operator(config: Config) -> int:
     log.info("managing %s on %s", ", ".join(framework.kind for framework in frameworks), credentials.server)
     stop = asyncio.Event()
     kopf_task = asyncio.create_task(run_kopf(config, frameworks, credentials, operator, stop))
-    runtime.handle_signals(operator.over)
+    process.handle_signals(operator.over)
     await operator.over.wait()
     await operator.stop()
     for task in tasks:
         task.cancel()
     stop.set()
-    await asyncio.wait((kopf_task,), timeout=runtime.GRACE_PERIOD)
-    await runtime.cancel_remaining_tasks()
+    await asyncio.wait((kopf_task,), timeout=process.GRACE_PERIOD)
+    await process.cancel_remaining_tasks()
     faulthandler.cancel_dump_traceback_later()
     log.info("shutdown complete")
     return 1 if operator.broken else 0
@@ -247,8 +247,8 @@ async def run_kopf(
 ) -> None:
     """Import and run kopf, some seconds after the cache sync: the jobs that wait for the operator come first."""
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(partial(runtime.handle_loop_error, asyncio.Event()))
-    await runtime.wait_for_any(operator.ready, stop)
+    loop.set_exception_handler(partial(process.handle_loop_error, asyncio.Event()))
+    await process.wait_for_any(operator.ready, stop)
     with suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), KOPF_DELAY)
     if not stop.is_set():

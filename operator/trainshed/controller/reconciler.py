@@ -33,7 +33,7 @@ from trainshed.client.finalizers import release_unselected
 from trainshed.client.redaction import redact_error
 from trainshed.plan import status_details
 from trainshed.plan.pod_groups import latest_message
-from trainshed.runtime import job_fields
+from trainshed.process import job_fields
 
 from .cache import Cache
 from .events import EventRecorder

@@ -25,7 +25,7 @@ from trainshed.client import (
     StatusReverted,
 )
 from trainshed.client.flow_control import RECONCILE_NUMBER
-from trainshed.runtime import job_fields
+from trainshed.process import job_fields
 
 from .loop_time import INSTANT, LoopTime, Timed
 from .observer import Observer

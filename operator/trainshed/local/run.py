@@ -25,7 +25,7 @@ from trainshed.memory.errors import ApiError
 from trainshed.memory.server import Server
 from trainshed.memory.transport import MemoryTransport
 from trainshed.memory.validation import DEFAULT_GRACE, bounded_grace
-from trainshed.runtime import Clock
+from trainshed.process import Clock
 
 from . import summary, tasks
 from .cluster import LocalCluster

@@ -11,8 +11,8 @@ import pytest
 
 from support.virtual_time import clock as virtual
 from support.virtual_time import in_virtual_time
-from trainshed import runtime as module
-from trainshed.runtime import COMPARED, LASTING, Clock, uptime
+from trainshed import process as module
+from trainshed.process import COMPARED, LASTING, Clock, uptime
 
 
 class Machine:

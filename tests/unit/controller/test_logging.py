@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from trainshed import runtime
+from trainshed import process
 from trainshed.api.job import JobKey
 
 
@@ -22,7 +22,7 @@ def _restore() -> Iterator[None]:
 
 
 def test_a_text_line_starts_with_time_and_level(capsys):
-    runtime.configure_logging("info", "text")
+    process.configure_logging("info", "text")
     logging.getLogger("any").info("%d jobs", 3)
     logging.getLogger("any").debug("not this")
     (line,) = capsys.readouterr().err.splitlines()
@@ -31,7 +31,7 @@ def test_a_text_line_starts_with_time_and_level(capsys):
 
 
 def test_a_json_line_contains_its_traceback(capsys):
-    runtime.configure_logging("warning", "json")
+    process.configure_logging("warning", "json")
     logging.getLogger("any").error('a "quoted"\nerror', exc_info=ZeroDivisionError())
     (line,) = capsys.readouterr().err.splitlines()
     found = json.loads(line)
@@ -42,15 +42,15 @@ def test_a_json_line_contains_its_traceback(capsys):
 
 def test_a_line_about_a_job_has_the_job_as_fields_in_json(capsys):
     key = JobKey("ml", "TFJob", "mnist")
-    runtime.configure_logging("info", "json")
-    logging.getLogger("any").info("%s: created 2 pods", key, extra=runtime.job_fields(key))
+    process.configure_logging("info", "json")
+    logging.getLogger("any").info("%s: created 2 pods", key, extra=process.job_fields(key))
     logging.getLogger("any").info("ready")
     about, other = map(json.loads, capsys.readouterr().err.splitlines())
     assert about["job"] == {"kind": "TFJob", "namespace": "ml", "name": "mnist"}
     assert about["message"] == "TFJob ml/mnist: created 2 pods"
     assert "job" not in other
-    runtime.configure_logging("info", "text")
-    logging.getLogger("any").info("%s: created 2 pods", key, extra=runtime.job_fields(key))
+    process.configure_logging("info", "text")
+    logging.getLogger("any").info("%s: created 2 pods", key, extra=process.job_fields(key))
     assert capsys.readouterr().err.endswith("INFO    TFJob ml/mnist: created 2 pods\n")
 
 
@@ -59,7 +59,7 @@ FORGED = "A\n2026-01-01 00:00:00,000 ERROR   FORGED\x1b[2J\x9b2J\u202e\ud800"
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_message_cannot_forge_a_line_or_act_on_a_terminal(capsys, form):
-    runtime.configure_logging("info", form)
+    process.configure_logging("info", form)
     logging.getLogger("any").error("%s", FORGED, exc_info=ValueError(FORGED))
     first, *others = capsys.readouterr().err.splitlines()
     assert "A\\n2026-01-01" in first

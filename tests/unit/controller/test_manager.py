@@ -21,7 +21,7 @@ from trainshed.client.http import HttpTransport
 from trainshed.config import Config
 from trainshed.controller.manager import ALTOGETHER, ANSWERS, SHUTDOWN_GRACE, Operator
 from trainshed.frameworks import FRAMEWORKS
-from trainshed.runtime import Clock
+from trainshed.process import Clock
 
 
 def an_operator(settings: Config) -> Operator:

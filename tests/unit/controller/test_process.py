@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainshed import runtime
+from trainshed import process
 from trainshed.controller import kopf_shim, manager
 from trainshed.controller.kopf_shim import supervise
 from trainshed.controller.manager import exit_after_clock_step, freeze_gc
-from trainshed.runtime import handle_loop_error
+from trainshed.process import handle_loop_error
 
 #: The error of uvloop when a connection breaks during a write, and during the TLS handshake.
 BROKEN_WRITE, RESET = IndexError("deque index out of range"), ConnectionResetError("Connection reset by peer")
@@ -84,10 +84,10 @@ async def test_kopf_starts_only_after_the_cache_sync(monkeypatch, order):
 
 
 async def test_a_step_of_the_wall_clock_ends_the_process_with_an_error(monkeypatch, caplog):
-    monkeypatch.setattr(runtime, "LASTING", 0.05)
-    monkeypatch.setattr(runtime, "COMPARED", 0.01)
+    monkeypatch.setattr(process, "LASTING", 0.05)
+    monkeypatch.setattr(process, "COMPARED", 0.01)
     ahead = [0.0]
-    own = runtime.Clock(lambda: time.monotonic() + ahead[0], time.monotonic)
+    own = process.Clock(lambda: time.monotonic() + ahead[0], time.monotonic)
     operator = SimpleNamespace(over=asyncio.Event(), broken=False)
     watching = asyncio.create_task(exit_after_clock_step(own, operator))
     await asyncio.sleep(0.2)

@@ -13,7 +13,7 @@ from trainshed.controller.leader_election import LeaderElector
 from trainshed.controller.manager import Operator
 from trainshed.controller.reconciler import Result
 from trainshed.frameworks import FRAMEWORKS
-from trainshed.runtime import Clock
+from trainshed.process import Clock
 
 
 def churn(operator: Operator) -> None:
