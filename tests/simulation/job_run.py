@@ -6,6 +6,7 @@ end with a bounded number of requests, no traceback in the log, and a stored sta
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -90,7 +91,12 @@ class JobRun:
         PunctualKubelet(self.cluster, dict.fromkeys(ends, RUNS))
         self.cluster.operators[0].settings |= {"leader_elect": False, "gang_scheduler": gang}
         self.cluster.start()
-        self.cluster.submit(self._job(roles, scope, restart))
+        self._wanted = self._job(roles, scope, restart)
+        self.cluster.submit(self.job())
+
+    def job(self) -> Document:
+        """Return the job as it is submitted."""
+        return copy.deepcopy(self._wanted)
 
     def status(self) -> Document:
         """Return the stored status of the job."""

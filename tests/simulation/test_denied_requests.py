@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simulation.cluster import NAMESPACE, jobs
-from simulation.job_run import JobRun, log
+from simulation.job_run import CORE, JobRun, log
 from simulation.transport import ReliableNetwork, RequestOutcome, error_response
 from trainshed.client.transport import Request
 
@@ -169,4 +169,54 @@ def test_a_pod_whose_name_is_taken_and_then_free_is_created_without_alarm_and_bl
     assert words in f"{job.status()}"
     assert any("Error creating" in event for event in events(job)) == bool(reason)
     assert reason in said
+    job.close()
+
+
+@pytest.mark.parametrize(
+    ("verb", "part", "answer"),
+    [
+        ("POST", "/pods", (403, "Forbidden", "exceeded quota")),
+        ("POST", "/pods", (422, "Invalid", "no such field")),
+        ("POST", "/pods", (409, "Conflict", "the object has been modified")),
+        ("POST", "/pods", (409, "AlreadyExists", 'pods "elsewhere" already exists')),
+        ("POST", "/services", (500, "InternalError", "no answer")),
+        ("PATCH", "/status", (422, "Invalid", "no such field")),
+        ("PATCH", "/status", (409, "Conflict", "the object has been modified")),
+    ],
+)
+@pytest.mark.parametrize("within", [0.0, 0.01])
+def test_a_job_that_is_created_again_is_tried_as_soon_and_as_often_as_the_one_before(verb, part, answer, within):
+    times: list[float] = []
+
+    class Timed(Denying):
+        def exchange(self, process: str, request: Request) -> RequestOutcome:
+            count, outcome = self.count, super().exchange(process, request)
+            times.extend([job.cluster.now()] * (self.count - count))
+            return outcome
+
+    def tries() -> list[float]:
+        began = job.cluster.now()
+        times.clear()
+        job.cluster.submit(job.job())
+        job.cluster.loop.run_for(100)
+        return [time - began for time in dict.fromkeys(times)][:6]
+
+    job = JobRun()
+    job.cluster.loop.run_for(5)
+    path = f"{jobs('TFJob')}/job"
+    job.cluster.server.request("user", "DELETE", path)
+    job.cluster.loop.run_for(60)
+    network = Timed(verb, part)
+    job.cluster.operators[0].transport.network, network.answer = network, answer
+    first = tries()
+    for name in [
+        f"{plural}/job-{pod}" for plural in ("pods", "services") for pod in ("chief-0", "worker-0", "worker-1")
+    ]:
+        if job.cluster.server.object(f"{CORE}/{name}"):  # for which the next job would have to wait
+            job.cluster.server.request("user", "DELETE", f"{CORE}/{name}", body={"gracePeriodSeconds": 0})
+    job.cluster.server.request("user", "DELETE", path)
+    job.cluster.loop.run_for(within)
+    again = tries()
+    assert len(first) == len(again) == 6
+    assert max(one - other for one, other in zip(again, first, strict=True)) < 0.1, (again, first)
     job.close()

@@ -77,17 +77,21 @@ class _Reported(msgspec.Struct, frozen=True):
 
 
 class Cache:
-    """The cache. `wake` is called for each job that may have changed.
+    """The cache. `wake` is called for each job that may have changed, `left` before for one that has left its name.
 
     Jobs of the kinds in `unsynced` are cached and not woken: they cannot be reconciled before the first lists.
     """
 
     def __init__(
-        self, frameworks: Iterable[Framework], job_defaults: JobDefaults, wake: Callable[[JobKey], None]
+        self,
+        frameworks: Iterable[Framework],
+        job_defaults: JobDefaults,
+        wake: Callable[[JobKey], None],
+        left: Callable[[JobKey], None] = lambda _key: None,
     ) -> None:
         self._frameworks = {framework.kind: framework for framework in frameworks}
         self._job_defaults = job_defaults
-        self._enqueue = wake
+        self._enqueue, self._left = wake, left
         self.unsynced: set[str] = set()
         self._keys: dict[Owner, JobKey] = {}
         self._current: dict[JobKey, str] = {}
@@ -283,6 +287,8 @@ class Cache:
         if self._current.get(key) != known:
             self._refusals.pop(key, None)
             self._scheduler_messages.pop(key, None)
+            if known:
+                self._left(key)
         self.wake(key)
 
     def _unserved(self) -> tuple[Resource, ...]:

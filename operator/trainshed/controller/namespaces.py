@@ -96,13 +96,14 @@ def _job_informer(rest: RestClient, cache: Cache, framework: Framework, namespac
 
 
 class Dependencies(msgspec.Struct, frozen=True):
-    """The dependencies that all namespace caches share; `wake` is called for each job that may have changed."""
+    """The dependencies that all namespace caches share; `wake` and `left` are those of a `Cache`."""
 
     rest: RestClient
     client: Client
     recorder: EventRecorder
     observer: Observer
     wake: Callable[[JobKey], None]
+    left: Callable[[JobKey], None] = lambda _key: None
 
 
 class NamespaceCache:
@@ -117,7 +118,7 @@ class NamespaceCache:
     ) -> None:
         self.namespace = namespace
         self.ready = asyncio.Event()
-        self.cache = Cache(frameworks, job_defaults, dependencies.wake)
+        self.cache = Cache(frameworks, job_defaults, dependencies.wake, dependencies.left)
         self.reconciler = Reconciler(dependencies.client, self.cache, dependencies.recorder, dependencies.observer)
         self.informers: tuple[Informer[Any], ...] = tuple(
             make_informers(dependencies.rest, self.cache, frameworks, namespace)
@@ -288,7 +289,7 @@ class Controller:
     def __init__(self, client: ApiClient, scope: Scope, observer: Observer, now: Callable[[], datetime]) -> None:
         self.queue = WorkQueue(observer.observe_queue_time)
         self.recorder = EventRecorder(client, observer.count_dropped_event, now)
-        dependencies = Dependencies(client.rest, client, self.recorder, observer, self._add)
+        dependencies = Dependencies(client.rest, client, self.recorder, observer, self._add, self.queue.left)
         self.caches = NamespaceCaches(
             NamespaceCache(namespace, scope.frameworks, scope.job_defaults, dependencies)
             for namespace in scope.namespaces or ("",)

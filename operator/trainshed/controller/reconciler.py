@@ -164,7 +164,8 @@ class Reconciler:
             log.log(level, "%s: cannot read the Events about its %s: %s", key, POD_GROUP, error, extra=job_fields(key))
             text = before.text if before else ""
         message = SchedulerMessage(text, snapshot.now)
-        self._cache.scheduler_said(key, message)
+        if self._cache.uid(key) == snapshot.job.uid:
+            self._cache.scheduler_said(key, message)
         return message
 
     async def _verify_pod(self, snapshot: Snapshot, name: str) -> ApiError | None:
@@ -275,7 +276,7 @@ class Reconciler:
         Return whether this refusal was known before.
         """
         refused = isinstance(error, (Forbidden, Invalid, NameConflict))
-        if error and not refused:
+        if (error and not refused) or self._cache.uid(key) != snapshot.job.uid:
             return False
         changed = self._cache.refusal(key, _refusal(error), snapshot.now)
         fresh = self._cache.snapshot(key, snapshot.now) if changed else None

@@ -74,6 +74,7 @@ class WorkQueue:
         self._later: dict[JobKey, asyncio.TimerHandle] = {}
         self._failures: dict[JobKey, float] = {}
         self._not_before: dict[JobKey, float] = {}
+        self._gone: set[JobKey] = set()
         self._starting: dict[JobKey, asyncio.TimerHandle] = {}
         self._starting_in: Counter[str] = Counter()
         self._full: set[str] = set()
@@ -120,6 +121,7 @@ class WorkQueue:
             self._ready[namespace] = keys
         self._waited(_clock() - self._since.pop(key))
         self._loop_time.began(key)
+        self._gone.discard(key)
         self._processing.add(key)
         self._processing_in[namespace] += 1
         self._taken += 1
@@ -161,9 +163,14 @@ class WorkQueue:
     def failed(self, key: JobKey, first: float, longest: float) -> float:
         """Enqueue the job after a back-off, of which the first and the longest are given; return the seconds.
 
-        It is twice the last one, also if that was for another error: many short ones after conflicts make none long.
+        It is twice the last one, or begins anew if that was longer than it may be for this error. A job that has the
+        name of one that was being reconciled until now does not wait.
         """
-        seconds = min(max(first, 2 * self._failures.get(key, 0.0)), longest)
+        if key in self._gone:
+            self.add(key)
+            return 0.0
+        last = self._failures.get(key, 0.0)
+        seconds = first if last > longest else min(max(first, 2 * last), longest)
         self._failures[key] = seconds
         self.add_later(key, seconds)
         return seconds
@@ -173,14 +180,20 @@ class WorkQueue:
 
         After a conflict another client may be writing the job all the time, so its events come all the time.
         """
-        seconds = self.failed(key, first, longest)
-        self._not_before[key] = _clock() + seconds * MIN_WAIT
+        if seconds := self.failed(key, first, longest):
+            self._not_before[key] = _clock() + seconds * MIN_WAIT
         return seconds
 
     def went_well(self, key: JobKey) -> None:
         """Reset the back-off."""
         self._failures.pop(key, None)
         self._not_before.pop(key, None)
+
+    def left(self, key: JobKey) -> None:
+        """Reset the back-off of a job that has left its name, which another may have now."""
+        self.went_well(key)
+        if key in self._processing:
+            self._gone.add(key)
 
     def clear(self) -> None:
         """Forget all keys, with their timers and back-off; those that are being processed are not enqueued again."""

@@ -110,3 +110,19 @@ async def test_what_is_refused_does_not_leave_a_worker_that_is_gone_in_the_role(
         await step()
     rules = harness.world.get(ROLES, "mnist-launcher")["rules"]
     assert [rule["resources"] for rule in rules] == [["configmaps"]]
+
+
+async def test_what_is_refused_for_a_job_that_is_gone_meanwhile_does_not_block_the_next_one_of_its_name():
+    harness, create = Harness(SMALL), None
+
+    async def refuse(*_: object) -> None:
+        harness.world.create_pod = create
+        harness.world.delete("tfjobs")
+        harness.world.submit("TFJob", "mnist", SMALL)
+        harness.hear()
+        raise Forbidden("exceeded quota", "QuotaExceeded")
+
+    create, harness.world.create_pod = harness.world.create_pod, refuse
+    await harness.reconcile()
+    assert harness.snapshot().refusal is None
+    assert "Blocked" not in harness.states()

@@ -343,3 +343,18 @@ def test_after_a_conflict_the_next_reconcile_needs_no_event(queue):
         assert await take(queue, 0.1) == A
 
     in_virtual_time(story())
+
+
+def test_a_job_that_has_the_name_of_one_that_was_being_reconciled_does_not_wait_for_its_back_off(queue):
+    async def story():
+        queue.add(A)
+        await queue.take()
+        queue.failed(A, 1.0, 20.0)
+        queue.left(A)
+        queue.add(A)
+        assert queue.conflicted(A, 10.0, 20.0) == 0
+        queue.done(A)
+        assert await take(queue, 0.05) == A
+        assert queue.failed(A, 1.0, 20.0) == 1
+
+    in_virtual_time(story())
