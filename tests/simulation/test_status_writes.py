@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from simulation.cluster import jobs
 from simulation.job_run import JobRun, job_status, log
 from simulation.transport import EventOutcome, ReliableNetwork, RequestOutcome, error_response
 from trainshed.client.transport import Answer, Request
@@ -212,4 +213,29 @@ def test_rejected_statuses_are_counted_and_no_pods_change_meanwhile():
         "job-worker-0",
         "job-worker-1",
     ]
+    job.close()
+
+
+DEAD = 'Internal error occurred: failed calling webhook "dead": Post "https://10.0.0.{}:1/": connection refused'
+
+
+@pytest.mark.fault("B19")
+@pytest.mark.parametrize("patch", [{}, {"spec": {"runPolicy": {"suspend": True}}}], ids=["runs", "suspended"])
+@pytest.mark.parametrize("code", [500, 503, 422, 409])
+def test_the_back_off_of_counts_that_cannot_be_stored_grows_and_there_is_one_warning(code, patch):
+    """The first status of a job is one that may wait for more changes, which is no success either."""
+    job = JobRun()
+    server = reject_statuses(job)
+    with log() as found:
+        assert not patch or job.write(f"{jobs('TFJob')}/job", patch)
+        tries = []
+        for second in range(120):
+            before, server.answer = server.refused, error_response(code, "InternalError", DEAD.format(second))
+            job.cluster.loop.run_for(1)
+            tries.append(server.refused - before)
+    assert sum(tries) <= 30, tries
+    assert sum(tries[60:]) <= (10 if code != 422 else 2), tries
+    assert sum(record.levelno >= logging.WARNING for record in found.records) == 1
+    server.answer = None
+    assert job.cluster.loop.run_until(job.states, 130 if code == 422 else 20)
     job.close()

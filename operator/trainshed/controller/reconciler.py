@@ -213,16 +213,16 @@ class Reconciler:
         changes = () if later else _turned(snapshot.status, plan.status)
         done = "" if is_known and not outcome.changed else outcome.message
         message = ", ".join(filter(None, (*changes, done)))
-        return Result(min(times, default=None), message, error, known=is_known)
+        return Result(min(times, default=None), message, error, known=is_known, waits=later is not None)
 
     async def _store_planned_status(self, key: JobKey, snapshot: Snapshot, plan: Plan) -> None:
         """Store the status of a plan. If it is refused nothing else is done, but Roles must not name other's pods."""
         try:
             await self._store_status(key, snapshot, plan.status)
-        except (Conflict, NotFound):
-            raise
-        except ApiError:
-            await self._executor.run(snapshot, filter(is_role_update, plan.actions))
+        except ApiError as error:
+            self._debounce.failed(key)
+            if not isinstance(error, (Conflict, NotFound)):
+                await self._executor.run(snapshot, filter(is_role_update, plan.actions))
             raise
 
     async def _store_status(self, key: JobKey, snapshot: Snapshot, status: Status) -> None:

@@ -41,18 +41,24 @@ class StatusDebounce:
     def __init__(self) -> None:
         self._unstored: dict[JobKey, _Unstored] = {}
         self._not_before: dict[JobKey, tuple[datetime, bool]] = {}
+        self._overdue: set[JobKey] = set()
 
     def until(
         self, key: JobKey, change: tuple[Status, Status], now: datetime, *, creating: bool = False, size: int = 0
     ) -> datetime | None:
         """Return when the second status must replace the first, which is stored; None: now, or nothing has changed.
 
+        After a write that has `failed` the next one does not wait: the back-off says when it is due.
+
         `creating` is whether many pods are being created, `size` the number of replicas of the job. Once all are ready
         or have succeeded, no further change is to be expected soon, so that the status is written at once.
         """
         stored, wanted = change
         idle = _starts_suspended(stored, wanted)
-        if wanted == stored or (not idle and (wanted.must_precede(stored) or _is_urgent(stored, wanted, size))):
+        if wanted == stored:
+            self._overdue.discard(key)
+        urgent = not idle and (wanted.must_precede(stored) or _is_urgent(stored, wanted, size))
+        if wanted == stored or urgent or key in self._overdue:
             self._unstored.pop(key, None)
             return None
         content = (wanted.replica_statuses, tuple((condition.type, condition.true) for condition in wanted.conditions))
@@ -72,13 +78,19 @@ class StatusDebounce:
 
     def stored(self, key: JobKey, before: Status, now: datetime, *, creating: bool = False) -> None:
         """Remember that a status was stored in place of `before`."""
+        self._overdue.discard(key)
         if before.over or creating:
             self._not_before[key] = now + (AFTER_FAILURE if before.over else PROGRESS), before.over
         else:
             self._not_before.pop(key, None)
 
+    def failed(self, key: JobKey) -> None:
+        """Remember that a status was to be stored now, and is not."""
+        self._overdue.add(key)
+
     def forget(self, key: JobKey) -> None:
         """Forget a deleted job."""
+        self._overdue.discard(key)
         self._unstored.pop(key, None)
         self._not_before.pop(key, None)
 

@@ -13,20 +13,11 @@ from typing import Protocol
 import msgspec
 
 from trainshed.api.job import JobKey
-from trainshed.client import (
-    Altered,
-    ApiError,
-    Conflict,
-    Forbidden,
-    Invalid,
-    NameConflict,
-    PreviousJobTerminating,
-    StatusRejected,
-    StatusReverted,
-)
+from trainshed.client import ApiError, Conflict, PreviousJobTerminating
 from trainshed.client.flow_control import RECONCILE_NUMBER
 from trainshed.process import job_fields
 
+from .backoff import AFTER_CONFLICT, AFTER_ERROR, CAUSES_EVENTS, LASTING, LONG, PAUSE, Failures, limits_of
 from .loop_time import INSTANT, LoopTime, Timed
 from .observer import Observer
 
@@ -72,7 +63,7 @@ class WorkQueue:
         self._again: set[JobKey] = set()
         self._continued: set[JobKey] = set()
         self._later: dict[JobKey, asyncio.TimerHandle] = {}
-        self._failures: dict[JobKey, float] = {}
+        self._failures = Failures()
         self._not_before: dict[JobKey, float] = {}
         self._gone: set[JobKey] = set()
         self._starting: dict[JobKey, asyncio.TimerHandle] = {}
@@ -163,15 +154,15 @@ class WorkQueue:
     def failed(self, key: JobKey, first: float, longest: float) -> float:
         """Enqueue the job after a back-off, of which the first and the longest are given; return the seconds.
 
-        It is twice the last one, or begins anew if that was longer than it may be for this error. A job that has the
-        name of one that was being reconciled until now does not wait.
+        An event shortens it, but a long one no more than to PAUSE. A job that has the name of one that was being
+        reconciled until now does not wait.
         """
         if key in self._gone:
             self.add(key)
             return 0.0
-        last = self._failures.get(key, 0.0)
-        seconds = first if last > longest else min(max(first, 2 * last), longest)
-        self._failures[key] = seconds
+        seconds = self._failures.backoff(key, (first, longest))
+        if seconds >= LONG:
+            self._not_before[key] = _clock() + PAUSE
         self.add_later(key, seconds)
         return seconds
 
@@ -186,7 +177,7 @@ class WorkQueue:
 
     def went_well(self, key: JobKey) -> None:
         """Reset the back-off."""
-        self._failures.pop(key, None)
+        self._failures.forget(key)
         self._not_before.pop(key, None)
 
     def left(self, key: JobKey) -> None:
@@ -195,12 +186,17 @@ class WorkQueue:
         if key in self._processing:
             self._gone.add(key)
 
+    def is_news(self, key: JobKey, message: str) -> bool:
+        """Return whether the job has had no such error since its last success."""
+        return self._failures.is_news(key, message)
+
     def clear(self) -> None:
         """Forget all keys, with their timers and back-off; those that are being processed are not enqueued again."""
         for timer in self._later.values():
             timer.cancel()
-        for known in (self._later, self._ready, self._since, self._failures, self._not_before, self._continued):
+        for known in (self._later, self._ready, self._since, self._not_before, self._continued):
             known.clear()
+        self._failures.clear()
         self._again.clear()
 
     def _next(self) -> str | None:
@@ -248,28 +244,14 @@ def _clock() -> float:
     return asyncio.get_running_loop().time()
 
 
-#: Back-off in seconds, the first and the longest: after a definite refusal, which people must resolve, and after any
-#: other error, which is usually transient (a few seconds after an outage all jobs must continue).
-AFTER_NO, AFTER_ERROR = (1.0, 20.0), (0.1, 8.0)
-#: Back-off after a conflict: one is normal and must cost no noticeable time. Where another client writes the job tens
-#: of times a second, only one try in several succeeds, and a longer back-off would keep the status from ever being
-#: stored.
-AFTER_CONFLICT = (0.01, 0.5)
-#: Errors whose back-off no event may end: another client writes the job all the time, or a webhook makes of each pod
-#: one that is deleted at once, or what is written is undone each time.
-CAUSES_EVENTS = (Conflict, Altered, StatusReverted)
-#: Seconds of back-off at which conflicts are logged as a warning, once in a row of them: so many are not normal.
-LASTING = 0.25
-#: Back-off after a rejected status: someone must replace the CRD, or the job.
-AFTER_REJECTION = (1.0, 120.0)
-
 log = logging.getLogger(__name__)
 
 
 class Result(msgspec.Struct, frozen=True):
     """The result of a reconcile: when to requeue, what was done, for the log, and the error that needs a back-off.
 
-    A `known` error was logged before with the same message. `pods` is the number of pods that the job has.
+    A `known` error was reported before, also if its message differs. `pods` is the number of pods that the job has.
+    `waits` is whether its status has changed and is not to be written yet: that is no success of a write.
     """
 
     requeue_at: datetime | None = None
@@ -277,6 +259,7 @@ class Result(msgspec.Struct, frozen=True):
     error: ApiError | None = None
     known: bool = False
     pods: int = 0
+    waits: bool = False
 
 
 class ReconcilerProtocol(Protocol):
@@ -366,7 +349,8 @@ class Worker:
 
     def _settle(self, key: JobKey, now: datetime, result: Result) -> None:
         if result.error is None:
-            self._queue.went_well(key)
+            if not result.waits:
+                self._queue.went_well(key)
             if result.message:
                 log.info("%s: %s", key, result.message, extra=job_fields(key))
         else:
@@ -377,24 +361,19 @@ class Worker:
             self._queue.add_later(key, (result.requeue_at - self._now()).total_seconds())
 
     def _fail(self, key: JobKey, result: Result, error: ApiError) -> None:
-        """Log in one line what was done and what failed. The back-off is a maximum: a change of the job shortens it."""
+        """Log in one line what was done and what failed, as a warning once until the next success.
+
+        The back-off is a maximum: a change of the job shortens it.
+        """
         self._metrics.count_error(error)
         conflict = isinstance(error, Conflict)
         wait = self._queue.conflicted if isinstance(error, CAUSES_EVENTS) else self._queue.failed
-        seconds = wait(key, *_backoff(error))
+        seconds = wait(key, *limits_of(error))
         waits = isinstance(error, PreviousJobTerminating)
         normal = waits or (conflict and not LASTING <= seconds < AFTER_CONFLICT[1])
         level = logging.WARNING
-        if result.known or normal:
+        if result.known or normal or not self._queue.is_news(key, f"{error.reason}: {error}"):
             level = logging.INFO if result.message else logging.DEBUG
         done = f"{result.message}: " if result.message else ""
         text = "%s: %s%s: %s; retrying in at most %.1f s"
         log.log(level, text, key, done, error.reason, error, seconds, extra=job_fields(key))
-
-
-def _backoff(error: ApiError) -> tuple[float, float]:
-    if isinstance(error, Conflict):
-        return AFTER_CONFLICT
-    if isinstance(error, StatusRejected) and not isinstance(error, StatusReverted):
-        return AFTER_REJECTION
-    return AFTER_NO if isinstance(error, (Forbidden, Invalid, NameConflict)) else AFTER_ERROR

@@ -12,9 +12,10 @@ import pytest
 from support.virtual_time import clock, in_virtual_time, now
 from trainshed.api.job import JobKey
 from trainshed.client import Altered, Forbidden, PreviousJobTerminating, StatusRejected, Unavailable
+from trainshed.controller.backoff import AFTER_ERROR, AFTER_NO
 from trainshed.controller.metrics import Metrics
 from trainshed.controller.reconciler import Result
-from trainshed.controller.workqueue import AFTER_ERROR, AFTER_NO, Worker, WorkQueue
+from trainshed.controller.workqueue import Worker, WorkQueue
 
 A, B = (JobKey("ml", "TFJob", name) for name in "ab")
 FULL, PARTLY = Forbidden("full", "QuotaExceeded"), "created 1 of 2 pods"
@@ -210,6 +211,44 @@ def test_events_do_not_end_the_back_off_after_a_pod_that_a_webhook_has_altered()
             await asyncio.sleep(1)
         assert len(scene.looks.at) <= 12
 
+    in_virtual_time(story())
+
+
+@pytest.mark.parametrize("error", [Unavailable("gone"), FULL, StatusRejected("no")], ids=lambda error: error.reason)
+def test_events_end_a_long_back_off_once_a_second_at_most(error):
+    async def story():
+        scene = Scene(lambda _key: Result(error=error))
+        for _ in range(6000):
+            scene.queue.add(A)
+            await asyncio.sleep(0.01)
+        assert 55 <= len(scene.looks.at) <= 70
+
+    in_virtual_time(story())
+
+
+def test_a_reconcile_whose_status_waits_is_no_success_and_the_same_error_is_one_warning(caplog):
+    def outcome(_key):
+        number = len(scene.looks.at)
+        if number % 2:
+            return Result(error=Unavailable(f"500: dial tcp 10.0.0.1:{number}: connection refused"))
+        return Result(now() + timedelta(seconds=0.3), waits=True)
+
+    async def story():
+        nonlocal scene
+        scene = Scene(outcome)
+        scene.queue.add(A)
+        await asyncio.sleep(120)
+        assert len(scene.looks.at) < 50
+        assert len(caplog.messages) == 1
+        scene.looks.outcome = lambda _key: Result()
+        await asyncio.sleep(10)
+        scene.looks.outcome = outcome
+        scene.queue.add(A)
+        await asyncio.sleep(1)
+        assert len(caplog.messages) == 2, "after a success it is news"
+
+    caplog.set_level(logging.WARNING)
+    scene = None
     in_virtual_time(story())
 
 

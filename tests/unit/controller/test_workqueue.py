@@ -223,6 +223,8 @@ async def test_back_off_doubles_up_to_the_longest_and_success_resets_it(queue):
     assert queue.failed(A, 1.0, 5.0) == 5
     assert [queue.failed(C, 0.01, 0.05) for _ in range(9)][-1] == 0.05
     assert [queue.failed(C, 1.0, 5.0) for _ in range(2)] == [1, 2], "many short ones make none long"
+    queue.conflicted(C, 0.01, 0.05)
+    assert queue.failed(C, 1.0, 5.0) == 4, "and a short one makes none short that was long already"
     queue.clear()
 
 
