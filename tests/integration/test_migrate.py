@@ -29,6 +29,7 @@ def plane(tmp_path: Path) -> Iterator[ControlPlane]:
         user = UserClient(plane.kubeconfig, "kubeflow")
         user.make_namespace()
         v1.install(user)
+        v1.bind(user, "training-operator", "training-operator")
         v1.deploy(user, "--gang-scheduler-name=", "--webhook-server-port=9443", "-zap-log-level=2")
         eventually(lambda: all(_served(user, found["kind"]) for found, _ in V1_JOBS.values()))
         yield plane
@@ -173,7 +174,7 @@ def test_jobs_that_would_fail_need_attention(plane, user):
     assert line(result, "/late (").startswith("needs attention")
     assert "active longer than specified deadline" in line(result, "/late (")
     assert "job deleted: ttlSecondsAfterFinished has passed" in line(result, "/kept (")
-    assert "4 jobs (will change: 1, needs attention: 3)" in result.stdout
+    assert f"4 jobs in namespace {user.namespace} (will change: 1, needs attention: 3)" in result.stdout
 
 
 def test_two_operators_a_webhook_without_a_server_and_v1s_crds_are_errors(plane, user):
@@ -182,6 +183,7 @@ def test_two_operators_a_webhook_without_a_server_and_v1s_crds_are_errors(plane,
     template = {"metadata": {"labels": labels}, "spec": {"containers": [own]}}
     spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
     body = {"metadata": {"name": "trainshed"}, "spec": spec}
+    v1.bind(user, "trainshed", "default")
     user.call("POST", f"/apis/apps/v1/namespaces/{user.namespace}/deployments", body)
     eventually(lambda: "two operators undo each other's work" in migrate(plane.kubeconfig).stdout)
     result = migrate(plane.kubeconfig)

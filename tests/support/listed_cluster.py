@@ -22,7 +22,7 @@ def listed_cluster(folder: Path, objects: Objects, message: str = "not served") 
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            """Answer with the objects of the last word of the path."""
+            """Answer with the objects of the kind."""
             plural = urlsplit(self.path).path.rpartition("/")[2]
             self.respond(200, {"metadata": {}, "items": list(objects.get(plural, ()))})
 

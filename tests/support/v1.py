@@ -92,15 +92,28 @@ def grant(user: UserClient, account: str) -> None:
 
 
 def deploy(user: UserClient, *flags: str) -> None:
-    """Create v1's Deployment, with the fields that matter here."""
+    """Create v1's Deployment, with the fields that matter here, and its service account."""
+    user.make("serviceaccounts", {"metadata": {"name": "training-operator"}})
     container = {"name": "training-operator", "image": "kubeflow/training-operator:v1-0000000", "command": ["/manager"]}
     spec = {
         "replicas": 1,
         "selector": {"matchLabels": LABELS},
-        "template": {"metadata": {"labels": LABELS}, "spec": {"containers": [container | {"args": list(flags)}]}},
+        "template": {
+            "metadata": {"labels": LABELS},
+            "spec": {"serviceAccountName": "training-operator", "containers": [container | {"args": list(flags)}]},
+        },
     }
     path = f"/apis/apps/v1/namespaces/{user.namespace}/deployments"
     user.call("POST", path, {"metadata": {"name": "training-operator", "labels": LABELS}, "spec": spec})
+
+
+def bind(user: UserClient, role: str, account: str) -> None:
+    """Create the ClusterRoleBinding of an operator in the user's namespace."""
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": user.namespace}
+    user.call(
+        "POST", f"{RBAC}/clusterrolebindings", {"metadata": {"name": role}, "roleRef": reference, "subjects": [subject]}
+    )
 
 
 def guard(user: UserClient) -> None:

@@ -30,19 +30,21 @@ from trainshed.config import Config
 from trainshed.controller.store import ChildObject, Owner, owner_of
 from trainshed.frameworks import served
 
-from .operator import FLAG_WARNINGS, operator
-from .preflight import Check, ClusterState, JobForecast, Severity, State, command_line, dry_run, run_checks
+from .operator import config_of
+from .operators import ClusterState, command_line, where
+from .preflight import Check, JobForecast, Severity, State, dry_run, listed, run_checks
 
 ChildT = TypeVar("ChildT", bound=ChildObject)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The state of the cluster, the operator's settings, and the forecasts for the jobs."""
+    """The state of the cluster, the operator's settings, and the forecasts for the jobs of all or some namespaces."""
 
     checks: tuple[Check, ...]
     settings: Config
     forecasts: tuple[JobForecast, ...]
+    namespaces: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -62,26 +64,34 @@ async def inspect_cluster(lister: Lister, namespace: str, flags: tuple[str, ...]
         deployments=tuple(await lister.deployments()),
         webhooks=tuple(await lister.webhooks()),
         definitions=tuple(await lister.definitions()),
+        bindings=tuple(await lister.bindings()),
     )
     settings = effective_config(cluster_state, flags)
-    namespaces = (namespace,) if namespace else settings.namespaces or ("",)
-    snapshots = [snapshot for name in namespaces for snapshot in await _snapshots(lister, settings, name, now)]
+    namespaces = (namespace,) if namespace else settings.namespaces
+    snapshots = [snapshot for name in namespaces or ("",) for snapshot in await _snapshots(lister, settings, name, now)]
     forecasts = sorted(map(dry_run, snapshots), key=lambda forecast: forecast.severity)
-    return Report(tuple(run_checks(cluster_state, served(settings.mpi_version))), settings, tuple(forecasts))
+    return Report(
+        tuple(run_checks(cluster_state, served(settings.mpi_version))), settings, tuple(forecasts), namespaces
+    )
 
 
 def effective_config(cluster_state: ClusterState, flags: tuple[str, ...]) -> Config:
     """Return the settings of the operator to be started, from `flags` if there are any, else from v1's Deployment.
 
     Raises:
-        click.ClickException: The flags are invalid.
+        click.ClickException: The flags are invalid, or several Deployments of v1 have different ones.
     """
-    arguments = flags or next((command_line(item) for item in cluster_state.v1_deployments), ())
+    deployments = cluster_state.v1_deployments
+    found = {command_line(item) for item in deployments}
+    if not flags and len(found) > 1:
+        names = ", ".join(map(where, deployments))
+        raise click.ClickException(
+            f"Deployments {names} of v1 have different flags: give the operator's flags after --"
+        )
     try:
-        with operator.make_context("operator", list(arguments)) as context:
-            return Config(**context.params, flag_warnings=tuple(context.meta.get(FLAG_WARNINGS, ())))
+        return config_of(flags, own=True) if flags else config_of(next(iter(found), ()), own=False)
     except click.UsageError as error:
-        source = "the flags after --" if flags else "the flags of v1's Deployment"
+        source = "the flags after --" if flags else f"the flags of v1's Deployment {where(deployments[0])}"
         raise click.ClickException(f"{source} are invalid: {error.format_message()}") from error
 
 
@@ -222,6 +232,8 @@ def _summary(report: Report) -> str:
         f"{word}: {severities[severity]}" for severity, (word, _) in SEVERITY_STYLES.items() if severities[severity]
     )
     jobs = f"{len(report.forecasts)} {'job' if len(report.forecasts) == 1 else 'jobs'}"
+    if report.namespaces:
+        jobs += f" in {listed(report.namespaces, 'namespace')}"
     states = Counter(check.state for check in report.checks)
     cluster = ", ".join(f"{state}: {states[state]}" for state in (State.ERROR, State.ACTION_REQUIRED))
     return f"{jobs}{f' ({counts})' if counts else ''}; cluster ({cluster}). Nothing was written."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -326,3 +327,28 @@ def operator(context: click.Context, /, **options: object) -> None:
 
 
 _add_ignored_flags(operator)
+
+
+def config_of(flags: Iterable[str], *, own: bool) -> Config:
+    """Return the settings that these flags mean to an operator; raises `click.UsageError`.
+
+    Unless they are the user's own, no file that they name is read, and no variable of the environment: those of the
+    machine on which the operator runs are meant. `--help` is unknown, because it would end the program.
+    """
+    parameters = operator.params if own else [*map(_without_access, operator.params)]
+    command = GoStyleCommand("operator", params=parameters, add_help_option=False)
+    with command.make_context("operator", list(flags)) as context:
+        return Config(**context.params, flag_warnings=tuple(context.meta.get(FLAG_WARNINGS, ())))
+
+
+def _without_access(parameter: click.Parameter) -> click.Parameter:
+    found = copy(parameter)
+    found.envvar = None
+    found.callback = _unread if parameter.callback is _template else parameter.callback
+    return found
+
+
+def _unread(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if value and value != INIT_TEMPLATE:
+        _warn(context, f"{parameter.opts[0]} is not considered here: file {value} is in the operator's pod")
+    return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
@@ -28,9 +28,9 @@ from trainshed.api.objects import Pod
 from trainshed.api.status import ConditionType, Status
 from trainshed.plan import plan
 
-#: v1's objects are recognized by the label of its Deployment, and by the name of its Service and its webhook.
-LABEL, V1 = ("control-plane", "kubeflow-training-operator"), "training-operator"
-OWN_NAME, GROUP = "trainshed", "kubeflow.org"
+from .operators import OWN, V1, ClusterState, image, pod_count, where
+
+GROUP = "kubeflow.org"
 #: The replicas of the Deployment of the chart and of the manifests.
 REPLICAS = 2
 NO_OPERATOR = "new jobs have no STATE, and no job is started, restarted or cleaned up"
@@ -53,63 +53,22 @@ class Check:
     command: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterState:
-    """The objects from which the progress of the migration is determined."""
-
-    deployments: tuple[Document, ...]
-    webhooks: tuple[Document, ...]
-    definitions: tuple[Document, ...]
-
-    @property
-    def v1_deployments(self) -> tuple[Document, ...]:
-        """The Deployments of training-operator v1, in any namespace and with any image."""
-        return tuple(item for item in self.deployments if _is_v1(item) and not _is_ours(item))
-
-    @property
-    def v1_runs(self) -> bool:
-        """True if a Deployment of training-operator v1 has pods."""
-        return any(map(_pods, self.v1_deployments))
-
-    @property
-    def trainshed_deployments(self) -> tuple[Document, ...]:
-        """The Deployments of Trainshed that have pods."""
-        return tuple(item for item in self.deployments if _is_ours(item) and _pods(item))
-
-    @property
-    def trainshed_runs(self) -> bool:
-        """True if a Deployment of Trainshed has pods."""
-        return bool(self.trainshed_deployments)
-
-
 def run_checks(cluster_state: ClusterState, frameworks: Iterable[Framework]) -> Iterator[Check]:
     """Yield the checks, in the order of the steps of the migration."""
     yield from _operators(cluster_state)
     yield from _own_operator(cluster_state)
+    yield from _unconfirmed(cluster_state)
     yield from _webhooks(cluster_state)
     for framework in frameworks:
         yield _definition(cluster_state, framework)
-
-
-def command_line(deployment: Document) -> tuple[str, ...]:
-    """Return the flags of v1's operator in a Deployment, its two environment variables included as flags."""
-    container = _container(deployment)
-    flags = [*(container.get("command") or ())[1:], *(container.get("args") or ())]
-    variables = {"KUBEFLOW_NAMESPACE": "--namespace", "CUSTOM_CLUSTER_DOMAIN": "--cluster-domain"}
-    env = container.get("env") or ()
-    return (*(f"{variables[item['name']]}={item['value']}" for item in env if _is_set(item, variables)), *flags)
-
-
-def _is_set(item: Document, variables: dict[str, str]) -> bool:
-    return item.get("name") in variables and bool(item.get("value"))
 
 
 def _operators(cluster_state: ClusterState) -> Iterator[Check]:
     if not cluster_state.v1_deployments:
         yield Check(State.OK, "no Deployment of training-operator v1 found")
     for item in cluster_state.v1_deployments:
-        if not _pods(item):
-            yield Check(State.OK, f"training-operator v1 is stopped: {_where(item)} has no pods")
+        if not pod_count(item):
+            yield Check(State.OK, f"training-operator v1 is stopped: Deployment {where(item)} has no pods")
         elif cluster_state.trainshed_runs:
             message = f"{_running('training-operator v1', item)}; two operators undo each other's work, stop v1 now"
             yield Check(State.ERROR, message, _scale(item, 0))
@@ -128,19 +87,37 @@ def _own_operator(cluster_state: ClusterState) -> Iterator[Check]:
         message = f"{_running('Trainshed', item)}; stop it unless the operators have different namespaces or kinds"
         yield Check(State.ERROR, message, _scale(item, 0))
     if not (cluster_state.trainshed_deployments or cluster_state.v1_runs):
-        stopped = next((item for item in cluster_state.deployments if _is_ours(item)), None)
-        state = f"Trainshed is stopped: {_where(stopped)} has no pods" if stopped else "no operator is running"
-        command = _scale(stopped, REPLICAS) if stopped else "kubectl apply -k manifests/"
-        yield Check(State.ACTION_REQUIRED, f"{state}; {NO_OPERATOR}", command)
+        yield _missing_operator(cluster_state)
+
+
+def _missing_operator(cluster_state: ClusterState) -> Check:
+    stopped = next(iter(cluster_state.own_deployments), None)
+    if stopped:
+        message = f"Trainshed is stopped: Deployment {where(stopped)} has no pods; {NO_OPERATOR}"
+        return Check(State.ACTION_REQUIRED, message, _scale(stopped, REPLICAS))
+    if cluster_state.unconfirmed(OWN):  # which may be the operator of single namespaces
+        return Check(State.ACTION_REQUIRED, f"no operator of the whole cluster is running; without one {NO_OPERATOR}")
+    return Check(State.ACTION_REQUIRED, f"no operator is running; {NO_OPERATOR}", "kubectl apply -k manifests/")
+
+
+def _unconfirmed(cluster_state: ClusterState) -> Iterator[Check]:
+    """Yield what any user could have made: it is named, and decides nothing."""
+    advice = {
+        V1: "nothing here counts it as v1; if it is, stop it, and give its flags after --",
+        OWN: "nothing here counts it as Trainshed; it is right only if it manages single namespaces",
+    }
+    for what, sentence in advice.items():
+        names = [where(item) for item in cluster_state.unconfirmed(what)]
+        if not names:
+            continue
+        found = listed(names, "Deployment")
+        message = f"no ClusterRoleBinding gives the rights of {what} to {found}, which any user may have created"
+        yield Check(State.ACTION_REQUIRED, f"{message}: {sentence}")
 
 
 def _running(what: str, item: Document) -> str:
-    pods = _pods(item)
-    return f"{what} is running: {_where(item)}, {pods} {'pod' if pods == 1 else 'pods'}, {_image(item)}"
-
-
-def _where(item: Document) -> str:
-    return f"Deployment {item['metadata']['namespace']}/{item['metadata']['name']}"
+    pods = pod_count(item)
+    return f"{what} is running: Deployment {where(item)}, {pods} {'pod' if pods == 1 else 'pods'}, {image(item)}"
 
 
 def _scale(item: Document, replicas: int) -> str:
@@ -152,7 +129,7 @@ def _kubectl(item: Document) -> str:
 
 
 def _webhooks(cluster_state: ClusterState) -> Iterator[Check]:
-    found = [item["metadata"]["name"] for item in cluster_state.webhooks if _checks_jobs(item)]
+    found = [item["metadata"]["name"] for item in cluster_state.v1_webhooks]
     if not found:
         yield Check(State.OK, "no webhook configuration of training-operator v1 found")
     for name in found:
@@ -182,38 +159,6 @@ def _definition(cluster_state: ClusterState, framework: Framework) -> Check:
     return Check(
         State.ERROR if cluster_state.trainshed_runs else State.ACTION_REQUIRED, message, f"kubectl replace -f {file}"
     )
-
-
-def _is_v1(item: Document) -> bool:
-    labels = item["metadata"].get("labels") or {}
-    return labels.get(LABEL[0]) == LABEL[1] or f"/{V1}" in f"/{_image(item)}"
-
-
-def _is_ours(item: Document) -> bool:
-    """Return whether the image or the label is Trainshed's: v1's Deployment may run Trainshed's image."""
-    labels = item["metadata"].get("labels") or {}
-    return OWN_NAME in _image(item) or labels.get("app.kubernetes.io/name") == OWN_NAME
-
-
-def _container(item: Document) -> Document:
-    """Return the operator's container: sidecars may have been added to the pod."""
-    containers: list[Document] = item["spec"]["template"]["spec"]["containers"]
-    known = (found for found in containers if any(word in str(found.get("image")) for word in (V1, OWN_NAME)))
-    return next(known, containers[0])
-
-
-def _image(item: Document) -> str:
-    return str(_container(item).get("image", ""))
-
-
-def _pods(item: Document) -> int:
-    return int((item.get("status") or {}).get("replicas") or 0)
-
-
-def _checks_jobs(item: Document) -> bool:
-    """Return whether the webhook is v1's; those of others, such as Kueue, may match jobs as well."""
-    services = [(hook.get("clientConfig") or {}).get("service") or {} for hook in item.get("webhooks") or ()]
-    return V1 in item["metadata"]["name"] or any(service.get("name") == V1 for service in services)
 
 
 def _has_our_status(definition: Document) -> bool:
@@ -332,7 +277,7 @@ def _deletions(snapshot: Snapshot, plans: tuple[Plan, ...]) -> JobForecast:
     status = plans[-1].status
     wanted = not (status.over or status.true(ConditionType.SUSPENDED))
     severity = Severity.NEEDS_ATTENTION if wanted and any(_active(pod) for pod in deleted) else Severity.WILL_CHANGE
-    return JobForecast(snapshot, severity, (f"{_listed([pod.name for pod in deleted])} deleted",))
+    return JobForecast(snapshot, severity, (f"{listed([pod.name for pod in deleted])} deleted",))
 
 
 def _active(pod: Pod) -> bool:
@@ -345,7 +290,7 @@ def _other_changes(snapshot: Snapshot, plans: tuple[Plan, ...]) -> JobForecast:
     for action in (action for step in plans for action in step.actions):
         if not isinstance(action, (DeletePod, DeleteJob)):
             groups[_kind_and_verb(action)].append(action.name)
-    messages = [f"{_listed(names, kind)} {verb}" for (kind, verb), names in groups.items()]
+    messages = [f"{listed(names, kind)} {verb}" for (kind, verb), names in groups.items()]
     return JobForecast(snapshot, Severity.WILL_CHANGE if messages else Severity.UNCHANGED, tuple(messages))
 
 
@@ -362,6 +307,7 @@ def _kind_and_verb(action: Action) -> tuple[str, str]:
     return kind, verbs[type(action).__name__[:6]]
 
 
-def _listed(names: list[str], kind: str = "pod") -> str:
+def listed(names: Sequence[str], kind: str = "pod") -> str:
+    """Return the kind and some of the names, and how many more there are."""
     more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
     return f"{kind}{'s' if len(names) > 1 else ''} {', '.join(names[:NAMES])}{more}"

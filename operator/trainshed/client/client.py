@@ -284,6 +284,7 @@ T = TypeVar("T")
 CRDS = "/apis/apiextensions.k8s.io/v1"
 APPS = "/apis/apps/v1"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 class Lister:
@@ -311,6 +312,10 @@ class Lister:
     async def webhooks(self) -> list[Document]:
         """List all ValidatingWebhookConfigurations."""
         return await self.all(Path(ADMISSION, "validatingwebhookconfigurations"), DOCUMENTS)
+
+    async def bindings(self) -> list[Document]:
+        """List all ClusterRoleBindings."""
+        return await self.all(Path(RBAC, "clusterrolebindings"), DOCUMENTS)
 
 
 def patch_is_applied(patch: Document, found: Document) -> bool:

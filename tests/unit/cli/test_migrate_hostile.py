@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from support.cluster_objects import ENTITLED, LABELS, OWN, binding, deployment, moved, webhook
 from support.listed_cluster import Objects, listed_cluster
 from trainshed.cli import cli
 
@@ -66,3 +67,66 @@ def test_children_in_other_namespaces_change_no_forecast(tmp_path, plural, child
     assert "PyTorchJob ml/victim (Running, 1 pod): " in alone.stdout
     beside = migrate(tmp_path, own | {plural: [child("aaa"), *own.get(plural, ()), child("zzz")]})
     assert (beside.exit_code, beside.stdout) == (alone.exit_code, alone.stdout)
+
+
+#: Flags by which no check was made, or others than the operator makes.
+FLAGS = (
+    ["--help"],
+    ["--namespace=nowhere"],
+    ["--no-such-flag"],
+    ["--gang-scheduler-name=volcano", "--default-clean-pod-policy=All"],
+)
+LOOKS = {
+    "label": deployment("mirror/op:1", labels=LABELS),
+    "image": deployment(),
+    "stopped": deployment(pods=0),
+    "of Trainshed": deployment(OWN, name="trainshed"),
+}
+
+
+def forged(namespace: str, args: list[str], **fields: object) -> list[dict]:
+    """Deployments of a tenant with these flags, one of each look."""
+    found = [moved(item, namespace, "training-operator") for item in LOOKS.values()]
+    for item in found:
+        item["spec"]["template"]["spec"]["containers"] = [
+            container | {"args": args} for container in item["spec"]["template"]["spec"]["containers"]
+        ]
+    return found
+
+
+def parts(result: Result) -> tuple[int, list[str], str]:
+    """The exit code, the errors and warnings of the cluster, and what the jobs become."""
+    cluster, _, jobs = result.stdout.partition("\nJobs\n")
+    errors = [line for line in cluster.splitlines() if line.startswith(("  error", "  flag", "  ok"))]
+    return result.exit_code, errors, jobs.partition("; cluster")[0]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {},
+        {"deployments": [deployment(pods=0)], "clusterrolebindings": [ENTITLED]},
+        {"deployments": [deployment(pods=0)], "validatingwebhookconfigurations": [webhook()]},
+        {"deployments": [deployment(OWN, name="trainshed")], "clusterrolebindings": [ENTITLED]},
+    ],
+    ids=["alone", "bound", "webhook", "switched"],
+)
+def test_deployments_of_tenants_change_no_check_and_no_forecast(tmp_path, others):
+    objects = {"pytorchjobs": [a_job()], "pods": [a_pod("ml", "Failed")], **others}
+    alone = parts(migrate(tmp_path, objects))
+    assert alone[0] == 1, "a failed job needs attention"
+    given = list(objects.get("deployments", ()))
+    for flags in FLAGS:
+        beside = migrate(tmp_path, objects | {"deployments": [*forged("aaa", flags), *given, *forged("zzz", flags)]})
+        assert parts(beside) == alone, flags
+        assert "which any user may have created" in beside.stdout
+
+
+def test_a_tenant_of_v1s_namespace_needs_its_service_account(tmp_path):
+    jobs = {"pytorchjobs": [a_job()], "pods": [a_pod("ml")]}
+    own = [moved(deployment(args=["--namespace=ml"]), "kubeflow", "training-operator")]
+    false = [deployment(name="a", args=["--namespace=nowhere"])]
+    bound = {"clusterrolebindings": [binding("kubeflow/training-operator")]}
+    both = {"validatingwebhookconfigurations": [webhook()], **bound, "deployments": [*false, *own], **jobs}
+    assert "\n1 job in namespace ml (" in migrate(tmp_path, both).stdout
+    assert "\n1 job (" in migrate(tmp_path, both | {"deployments": false}).stdout

@@ -6,19 +6,20 @@ import click
 import pytest
 
 from support.builders import a_job, seen
+from support.cluster_objects import ENTITLED, deployment
 from trainshed.cli.migrate import Report, effective_config
-from trainshed.cli.preflight import Check, ClusterState, JobForecast, Severity, State
+from trainshed.cli.operators import ClusterState
+from trainshed.cli.preflight import Check, JobForecast, Severity, State
 from trainshed.config import Config
 
 
 def cluster_state(*flags: str) -> ClusterState:
-    container = {"image": "kubeflow/training-operator:1", "command": ["/manager"], "args": list(flags)}
-    item = {"metadata": {"name": "a", "namespace": "b"}, "spec": {"template": {"spec": {"containers": [container]}}}}
-    return ClusterState((item,), (), ())
+    item = deployment(command=["/manager"], args=list(flags))
+    return ClusterState((item,), (), (), (ENTITLED,))
 
 
 def test_the_flags_of_v1_are_the_default():
-    assert effective_config(ClusterState((), (), ()), ()) == Config()
+    assert effective_config(ClusterState((), (), (), ()), ()) == Config()
     found = effective_config(cluster_state("-namespace=ml", "--controller-threads=4"), ())
     assert found.namespaces == ("ml",)
     assert found.flag_warnings[0].startswith("--controller-threads is ignored")
@@ -27,11 +28,40 @@ def test_the_flags_of_v1_are_the_default():
     )
 
 
-def test_unknown_flags_are_an_error():
-    with pytest.raises(click.ClickException, match=r"flags of v1's Deployment are invalid: .*--frobnicate"):
-        effective_config(cluster_state("--frobnicate"), ())
-    with pytest.raises(click.ClickException, match=r"flags after -- are invalid: .*SparkJob"):
-        effective_config(cluster_state(), ("--enable-scheme=SparkJob",))
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--enable-scheme=SparkJob",), "SparkJob"),
+        (("--help",), "--help"),
+        (("-help",), "-h"),
+        (("--frobnicate",), "--frobnicate"),
+    ],
+)
+def test_flags_that_no_operator_starts_with_are_an_error(flags, words):
+    where = "flags of v1's Deployment kubeflow/training-operator are invalid"
+    with pytest.raises(click.ClickException, match=f"{where}: .*{words}"):
+        effective_config(cluster_state(*flags), ())
+    with pytest.raises(click.ClickException, match=f"flags after -- are invalid: .*{words}"):
+        effective_config(cluster_state(), flags)
+
+
+def test_of_v1s_flags_no_file_and_no_variable_of_this_machine_is_read(tmp_path, monkeypatch):
+    (tmp_path / "own").write_text("- {name: [")
+    flag = f"--pytorch-init-container-template-file={tmp_path / 'own'}"
+    monkeypatch.setenv("KUBEFLOW_NAMESPACE", "of-this-machine")
+    found = effective_config(cluster_state(flag), ())
+    assert (found.init_template, found.namespaces) == ("", ())
+    assert found.flag_warnings[0].startswith("--pytorch-init-container-template-file is not considered here")
+    with pytest.raises(click.ClickException, match="own: "):
+        effective_config(cluster_state(), (flag,))
+
+
+def test_different_flags_of_several_deployments_are_no_default():
+    both = tuple(deployment(name=name, args=[f"--namespace={name}"]) for name in ("a", "b"))
+    state = ClusterState(both, (), (), (ENTITLED,))
+    with pytest.raises(click.ClickException, match="kubeflow/a, kubeflow/b of v1 have different flags"):
+        effective_config(state, ())
+    assert effective_config(state, ("--namespace=c",)).namespaces == ("c",)
 
 
 @pytest.mark.parametrize(

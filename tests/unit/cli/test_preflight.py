@@ -5,37 +5,27 @@ from __future__ import annotations
 import pytest
 
 from support import v1
-from trainshed.cli.preflight import ClusterState, State, command_line, run_checks
+from support.cluster_objects import ENTITLED, LABELS, OWN, V1, deployment, webhook
+from trainshed.cli.operators import ClusterState, command_line
+from trainshed.cli.preflight import State, run_checks
 from trainshed.crd import definition
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.mpi import MPI
 from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1
 from trainshed.frameworks.pytorch import PYTORCH
 
-V1, OWN_LABELS = "kubeflow/training-operator:v1-1", "ghcr.io/trainshed/trainshed:1"
-LABELS = {"control-plane": "kubeflow-training-operator"}
 
-
-def deployment(image=V1, *, pods=1, ready=None, name="training-operator", labels=None, beside=(), **container) -> dict:
-    containers = [*beside, {"name": "operator", "image": image, **container}]
-    metadata = {"name": name, "namespace": "kubeflow", "labels": labels or {}}
-    status = {"replicas": pods, "readyReplicas": pods if ready is None else ready} if pods else {}
-    return {"metadata": metadata, "spec": {"template": {"spec": {"containers": containers}}}, "status": status}
-
-
-def webhook(name="validator.training-operator.kubeflow.org", service="training-operator") -> dict:
-    return {"metadata": {"name": name}, "webhooks": [{"clientConfig": {"service": {"name": service}}}]}
-
-
-def found_in(deployments=(), webhooks=(), definitions=(), frameworks=()) -> list[tuple[str, str, str]]:
-    cluster_state = ClusterState(tuple(deployments), tuple(webhooks), tuple(definitions))
+def found_in(
+    deployments=(), webhooks=(), definitions=(), frameworks=(), *, bindings=(ENTITLED,)
+) -> list[tuple[str, str, str]]:
+    cluster_state = ClusterState(tuple(deployments), tuple(webhooks), tuple(definitions), tuple(bindings))
     return [(str(found.state), found.message, found.command) for found in run_checks(cluster_state, frameworks)]
 
 
 def test_a_cluster_without_v1_is_ok():
-    found = found_in([deployment("nginx", name="web"), deployment(OWN_LABELS, name="trainshed")])
+    found = found_in([deployment("nginx", name="web"), deployment(OWN, name="trainshed")])
     assert {state for state, _, _ in found} == {State.OK}
-    assert found[1][1] == f"Trainshed is running: Deployment kubeflow/trainshed, 1 pod, {OWN_LABELS}"
+    assert found[1][1] == f"Trainshed is running: Deployment kubeflow/trainshed, 1 pod, {OWN}"
 
 
 NONE = "new jobs have no STATE, and no job is started, restarted or cleaned up"
@@ -47,15 +37,15 @@ NONE = "new jobs have no STATE, and no job is started, restarted or cleaned up"
         ([], State.ACTION_REQUIRED, "no operator is running", "kubectl apply -k manifests/"),
         ([deployment(pods=0)], State.ACTION_REQUIRED, "no operator is running", "kubectl apply -k manifests/"),
         (
-            [deployment(OWN_LABELS, name="trainshed", pods=0)],
+            [deployment(OWN, name="trainshed", pods=0)],
             State.ACTION_REQUIRED,
             "Trainshed is stopped: Deployment kubeflow/trainshed has no pods",
             "kubectl --namespace kubeflow scale deployment/trainshed --replicas=2",
         ),
         (
-            [deployment(OWN_LABELS, name="trainshed", pods=2, ready=0)],
+            [deployment(OWN, name="trainshed", pods=2, ready=0)],
             State.ERROR,
-            f"Trainshed is running: Deployment kubeflow/trainshed, 2 pods, {OWN_LABELS}, none of them ready",
+            f"Trainshed is running: Deployment kubeflow/trainshed, 2 pods, {OWN}, none of them ready",
             "kubectl --namespace kubeflow get pods,lease",
         ),
     ],
@@ -65,7 +55,7 @@ def test_a_cluster_without_a_working_operator_is_not_ok(deployments, state, word
 
 
 def test_a_stopped_trainshed_beside_a_running_v1_is_no_finding():
-    words = [found[1] for found in found_in([deployment(), deployment(OWN_LABELS, name="trainshed", pods=0)])]
+    words = [found[1] for found in found_in([deployment(), deployment(OWN, name="trainshed", pods=0)])]
     assert not [line for line in words if "Trainshed" in line or NONE in line]
 
 
@@ -85,9 +75,9 @@ def test_v1_is_recognized_by_its_label_or_its_image(found):
 @pytest.mark.parametrize(
     "found",
     [
-        deployment(OWN_LABELS, labels=LABELS),
+        deployment(OWN, labels=LABELS),
         deployment("mirror/op:7", labels=LABELS | {"app.kubernetes.io/name": "trainshed"}),
-        deployment(OWN_LABELS, beside=({"name": "istio-proxy", "image": "istio/proxy"},), labels=LABELS),
+        deployment(OWN, beside=({"name": "istio-proxy", "image": "istio/proxy"},), labels=LABELS),
     ],
 )
 def test_trainsheds_image_in_v1s_deployment_is_trainshed(found):
@@ -97,10 +87,10 @@ def test_trainsheds_image_in_v1s_deployment_is_trainshed(found):
 
 
 def test_two_operators_at_once_are_an_error():
-    state, words, _ = found_in([deployment(), deployment(OWN_LABELS, name="trainshed")])[0]
+    state, words, _ = found_in([deployment(), deployment(OWN, name="trainshed")])[0]
     assert state == State.ERROR
     assert words.endswith("stop v1 now")
-    state, words, command = found_in([deployment(OWN_LABELS, name="trainshed"), deployment(OWN_LABELS)])[2]
+    state, words, command = found_in([deployment(OWN, name="trainshed"), deployment(OWN)])[2]
     assert state == State.ERROR
     assert words.startswith("Trainshed is running: Deployment kubeflow/training-operator, 1 pod")
     assert command == "kubectl --namespace kubeflow scale deployment/training-operator --replicas=0"
@@ -135,7 +125,7 @@ def test_crds_of_v1_are_recognized():
     state, words, command = found_in([], [], [theirs], frameworks)[-1]
     assert (state, command) == (State.ACTION_REQUIRED, "kubectl replace -f crds/kubeflow.org_pytorchjobs.yaml")
     assert "is v1's" in words
-    assert found_in([deployment(OWN_LABELS)], [], [theirs], frameworks)[-1][0] == State.ERROR
+    assert found_in([deployment(OWN)], [], [theirs], frameworks)[-1][0] == State.ERROR
     state, words, command = found_in([], [], [], frameworks)[-1]
     assert (state, command) == (State.ACTION_REQUIRED, "kubectl create -f crds/kubeflow.org_pytorchjobs.yaml")
 
