@@ -220,3 +220,31 @@ def test_a_job_that_is_created_again_is_tried_as_soon_and_as_often_as_the_one_be
     assert len(first) == len(again) == 6
     assert max(one - other for one, other in zip(again, first, strict=True)) < 0.1, (again, first)
     job.close()
+
+
+TOUCHED = {
+    "nothing": ("", {}),
+    "a label of the job": (f"{jobs('TFJob')}/job", {"metadata": {"labels": {"stamp": ""}}}),
+    "an annotation of the job": (f"{jobs('TFJob')}/job", {"metadata": {"annotations": {"stamp": ""}}}),
+    "an annotation of a pod": (f"{CORE}/pods/job-worker-0", {"metadata": {"annotations": {"stamp": ""}}}),
+    "a label of a Service": (f"{CORE}/services/job-chief-0", {"metadata": {"labels": {"stamp": ""}}}),
+}
+
+
+@pytest.mark.parametrize("touched", TOUCHED)
+def test_a_job_whose_pods_are_refused_costs_no_request_while_nothing_changes_that_the_operator_reads(touched):
+    job = JobRun(scope="Replica")
+    path, patch = TOUCHED[touched]
+    job.cluster.loop.run_for(5)
+    job.cluster.operators[0].transport.network = network = Denying("POST", "/pods")
+    network.answer = (422, "Invalid", "no such field")
+    job.fail("job-chief-0")
+    job.cluster.loop.run_for(100)
+    mark = len(job.requests)
+    for number in range(500):
+        stamped = {part: {"stamp": f"{number}"} for part in patch.get("metadata", {})}
+        assert not path or job.write(path, {"metadata": stamped})
+        job.cluster.loop.run_for(0.1)
+    asked = [request for request in job.requests[mark:] if "/leases" not in request.path]
+    assert 2 <= len(asked) <= 9, "a GET, a POST and at times an Event each 20 s"
+    job.close()

@@ -77,7 +77,9 @@ class _Reported(msgspec.Struct, frozen=True):
 
 
 class Cache:
-    """The cache. `wake` is called for each job that may have changed, `left` before for one that has left its name.
+    """The cache. `left` is called for each job that has left its name, and then `wake` for each that may have changed.
+
+    It is not if nothing has changed that the operator reads: so no request is repeated because of it.
 
     Jobs of the kinds in `unsynced` are cached and not woken: they cannot be reconciled before the first lists.
     """
@@ -261,10 +263,7 @@ class Cache:
         return [key for key in self._current if key.kind not in self.unsynced]
 
     def _on_job_change(self, before: CachedJob | None, after: CachedJob | None) -> None:
-        for version, step in ((before, -1), (after, 1)):
-            if version:
-                self.states[version.job.kind, version.status.current_state] += step
-        record = after or before
+        record = self._counted(before, after)
         if record is None:
             return
         key = record.job.key
@@ -284,12 +283,21 @@ class Cache:
             self._staleness.forget(record.uid)
             if known == record.uid:
                 del self._current[key]
-        if self._current.get(key) != known:
+        is_other = self._current.get(key) != known
+        if is_other:
             self._refusals.pop(key, None)
             self._scheduler_messages.pop(key, None)
             if known:
                 self._left(key)
-        self.wake(key)
+        if is_other or not (before and after) or before.differs(after):
+            self.wake(key)
+
+    def _counted(self, before: CachedJob | None, after: CachedJob | None) -> CachedJob | None:
+        """Count the state of a job; return its last version."""
+        for version, step in ((before, -1), (after, 1)):
+            if version:
+                self.states[version.job.kind, version.status.current_state] += step
+        return after or before
 
     def _unserved(self) -> tuple[Resource, ...]:
         """Return the kinds of PodGroup of Kubernetes that have never been listed: the API server may not serve them."""

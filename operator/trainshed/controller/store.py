@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -194,8 +194,8 @@ def owner_of(child: ChildObject) -> Owner:
 class Children(Generic[C]):
     """The objects of a kind, indexed by the owning job, whether the job is cached or not.
 
-    `on_change` is called for each change of an object, and `on_lost` for each one that is gone, unless the operator was
-    the first to delete it.
+    `wake` is called for each one of which something has changed that the operator reads, `on_change` for each change,
+    and `on_lost` for each one that is gone, unless the operator was the first to delete it.
     """
 
     def __init__(
@@ -243,7 +243,13 @@ class Children(Generic[C]):
             self._on_change(before, after)
         if after is not None:
             self._by_owner.setdefault(owner_of(after), {})[after.uid] = after
-            self._wake(after)
+            if before is None or _differ(before, after):
+                self._wake(after)
+
+
+def _differ(before: Item, after: Item) -> bool:
+    """Return whether anything but the version differs."""
+    return replace(cast("msgspec.Struct", before), version=after.version) != cast("msgspec.Struct", after)
 
 
 #: Labels and annotations of a job that are kept to be compared; of more there is a digest.
@@ -276,6 +282,10 @@ class CachedJob(msgspec.Struct, frozen=True):
     def at(self, version: str, status: Status) -> CachedJob:
         """Return the same job at another version, with this status."""
         return replace(self, job=replace(self.job, version=version), status=status)
+
+    def differs(self, other: CachedJob) -> bool:
+        """Return whether anything but the version differs that the operator reads."""
+        return self.status != other.status or replace(self.job, version=other.version) != other.job
 
     def has_spec_of(self, metadata: Mapping[str, Any]) -> bool:
         """Return whether the spec is that of the job with this metadata.

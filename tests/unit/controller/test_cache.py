@@ -142,12 +142,14 @@ def test_pods_seen_before_their_job_belong_to_it(known):
     assert known.pods() == ["mnist-worker-0"]
 
 
-def test_every_change_of_a_pod_enqueues_its_job(known):
+def test_every_change_of_a_pod_that_the_operator_reads_enqueues_its_job(known):
     known.hear_of_job()
     known.woken.clear()
     known.view.pods.store.changed(a_pod("worker-0"))
-    known.view.pods.store.changed(replace(a_pod("worker-0"), version="2"))
-    known.view.pods.store.removed(replace(a_pod("worker-0"), version="3"))
+    known.view.pods.store.changed(replace(a_pod("worker-0"), version="2", ready=True))
+    known.view.pods.store.changed(replace(a_pod("worker-0"), version="3", ready=True))
+    assert known.woken == [KEY] * 2
+    known.view.pods.store.removed(replace(a_pod("worker-0"), version="4"))
     assert known.woken == [KEY] * 3
     assert known.pods() == []
 
