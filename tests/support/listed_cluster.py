@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
-#: The objects of each plural, in all namespaces.
-Objects = Mapping[str, Sequence[dict]]
+#: The objects of each plural, in all namespaces; None for a list that is refused.
+Objects = Mapping[str, Sequence[dict] | None]
 
 
 @contextlib.contextmanager
@@ -22,13 +22,17 @@ def listed_cluster(folder: Path, objects: Objects, message: str = "not served") 
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            """Answer with the objects of the kind."""
+            """Answer with the objects of the kind; refuse if there is None."""
             plural = urlsplit(self.path).path.rpartition("/")[2]
-            self.respond(200, {"metadata": {}, "items": list(objects.get(plural, ()))})
+            found = objects.get(plural, ())
+            if found is None:
+                self.do_PATCH()
+            else:
+                self.respond(200, {"metadata": {}, "items": list(found)})
 
         def do_PATCH(self) -> None:
             """Refuse."""
-            self.rfile.read(int(self.headers["Content-Length"]))
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
             self.respond(403, {"reason": "Forbidden", "message": message})
 
         def respond(self, code: int, body: dict) -> None:

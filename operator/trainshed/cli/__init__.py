@@ -34,6 +34,16 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(import_module(f".{module}", __name__), attribute)
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command; the text of its errors has no control characters: it may quote what others have written."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            from trainshed.api import foreign_text  # noqa: PLC0415 - only errors need it
+
+            error.message = foreign_text.lines(error.message)  # type: ignore[misc] # it is what click prints
+            raise
+
 
 @click.group(cls=LazyGroup)
 @click.version_option(package_name="trainshed")

@@ -92,7 +92,8 @@ def effective_config(cluster_state: ClusterState, flags: tuple[str, ...]) -> Con
         return config_of(flags, own=True) if flags else config_of(next(iter(found), ()), own=False)
     except click.UsageError as error:
         source = "the flags after --" if flags else f"the flags of v1's Deployment {where(deployments[0])}"
-        raise click.ClickException(f"{source} are invalid: {error.format_message()}") from error
+        text = f"{source} are invalid: {error.format_message()}"
+        raise click.ClickException(foreign_text.one_line(text)) from error
 
 
 class Children:
@@ -192,7 +193,7 @@ def migrate(*, dry_run: bool, kubeconfig: str, context: str, namespace: str, fla
     try:
         report = asyncio.run(_inspect(find_credentials(kubeconfig, context), namespace, flags))
     except (NoCredentials, ApiError, OSError) as error:
-        raise click.ClickException(f"cannot read the cluster: {error}") from error
+        raise click.ClickException(foreign_text.one_line(f"cannot read the cluster: {error}")) from error
     _print(Console(soft_wrap=True, highlight=False), report)
     sys.exit(0 if report.ok else 1)
 

@@ -6,6 +6,7 @@ import asyncio
 
 import click
 
+from trainshed.api.foreign_text import one_line
 from trainshed.api.objects import JOB_NAME_LABEL
 from trainshed.client import ApiError
 from trainshed.client.client import CORE, ApiClient, Lister
@@ -40,9 +41,9 @@ def remove_finalizers(*, include_active_jobs: bool, kubeconfig: str, context: st
             _remove(find_credentials(kubeconfig, context), namespace, include_active=include_active_jobs)
         )
     except (NoCredentials, ApiError, OSError) as error:
-        raise click.ClickException(f"cannot remove the finalizer from all pods: {error}") from error
+        raise click.ClickException(one_line(f"cannot remove the finalizer from all pods: {error}")) from error
     for name in names:
-        click.echo(f"pod {name}: finalizer removed")
+        click.echo(f"{name}: finalizer removed")
     click.echo(f"Removed the finalizer from {len(names)} {'pod' if len(names) == 1 else 'pods'}.")
     if errors:
         raise click.ClickException("\n".join(("cannot remove the finalizer from all pods:", *errors)))
@@ -57,12 +58,13 @@ async def _remove(credentials: Credentials, namespace: str, *, include_active: b
         released: list[str] = []
         errors: list[str] = []
         for pod in (found for found in pods if found.has_finalizer):
+            name = one_line(f"pod {pod.namespace}/{pod.name}")
             try:
                 if include_active or await owner_is_gone(client, pod):
                     await release_finalizer(client, pod)
-                    released.append(f"{pod.namespace}/{pod.name}")
+                    released.append(name)
             except ApiError as error:
-                errors.append(f"pod {pod.namespace}/{pod.name}: {error}")
+                errors.append(f"{name}: {error}")
         return released, errors
     finally:
         await rest.close()

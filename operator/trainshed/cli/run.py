@@ -25,6 +25,7 @@ from trainshed.local.python import NoPython
 from trainshed.local.state_folder import Unusable, default_place
 from trainshed.local.tasks import described
 from trainshed.manifests.objects import Manifest
+from trainshed.process import TextFormatter
 from trainshed.rendering import Objects
 
 from . import download, sources
@@ -126,7 +127,7 @@ def _print_sentence(_kind: type[BaseException], error: BaseException, _traceback
 def _quiet_loggers() -> None:
     """Print warnings of the controller as plain lines, and no tracebacks: their errors end the run."""
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.setFormatter(TextFormatter("%(message)s"))
     handler.addFilter(lambda record: not record.exc_info)
     logging.getLogger().addHandler(handler)
     logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of processes that have ended before they are killed

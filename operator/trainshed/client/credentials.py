@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from trainshed.api.foreign_text import one_line
 from trainshed.process import Clock
 
 #: The time between two runs of a credential plugin whose answers do not help.
@@ -23,7 +24,10 @@ log = logging.getLogger(__name__)
 
 
 class NoCredentials(Exception):
-    """There are no usable credentials; the message names the source and what to do."""
+    """There are no usable credentials; the message names the source and what to do, as one printable line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 class ClientContext(ssl.SSLContext):

@@ -85,7 +85,7 @@ LOOKS = {
 
 
 def forged(namespace: str, args: list[str], **fields: object) -> list[dict]:
-    """Deployments of a tenant with these flags, one of each look."""
+    """Deployments of a tenant with these flags, one for each way to be recognized."""
     found = [moved(item, namespace, "training-operator") for item in LOOKS.values()]
     for item in found:
         item["spec"]["template"]["spec"]["containers"] = [
