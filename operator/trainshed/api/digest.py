@@ -6,19 +6,27 @@ import hashlib
 from collections.abc import Mapping
 
 import msgspec
+import orjson
 
+from .coerce import ESCAPED
 from .quantities import MAX_LENGTH, parse_quantity
 
 
 class Digest(msgspec.Struct, frozen=True):
-    """Stands for a value that is too large to be kept."""
+    """Stands for a value that is too large to be kept; `of_text` if it is that of the JSON of an API server."""
 
     content: bytes
+    of_text: bool = False
+
+    def stands_for(self, value: object) -> bool:
+        """Return whether it is the digest of this value."""
+        return self == (text_digest(_written(value)) if self.of_text else digest_of(value))
 
 
-#: The most parts of a value of which the notation does not matter: a thousand take up to 6 ms, and who may create
-#: ConfigMaps can make the operator read them. What the operator writes with more of them has no quantities.
-MOST_PARTS = 4096
+#: The most parts of a value of which the notation does not matter, and the most quantities among them: a thousand take
+#: up to 6 ms, and who may create ConfigMaps can make the operator read them. What the operator writes with more parts
+#: has no quantities.
+MOST_PARTS, MOST_AMOUNTS = 4096, 1024
 
 
 class _TooManyParts(Exception):
@@ -35,18 +43,45 @@ def digest_of(value: object) -> Digest:
         plain = _Plain().part(value)
     except (_TooManyParts, ValueError, RecursionError):
         plain = value
+    return Digest(_hash(b'"', plain.encode(errors="replace")) if isinstance(plain, str) else _hash(_json(plain)))
+
+
+def text_digest(text: bytes) -> Digest:
+    """Return the digest of the JSON of an API server, which has neither quantities nor fields that servers add."""
+    return Digest(_hash(text), of_text=True)
+
+
+def _hash(*texts: bytes) -> bytes:
+    found = hashlib.blake2b(digest_size=16)
+    for text in texts:
+        found.update(text)
+    return found.digest()
+
+
+def _json(value: object) -> bytes:
+    """Return the value as JSON with sorted keys; empty for a value that the operator does not write.
+
+    msgspec sorts with a recursion that ends the process for some orders of a hundred thousand keys.
+    """
     try:
-        text = msgspec.json.encode(plain, order="deterministic")
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        text = b""  # no value that the operator writes
-    return Digest(hashlib.blake2b(text, digest_size=16).digest())
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except (TypeError, RecursionError):
+        return b""
+
+
+def _written(value: object) -> bytes:
+    """Return the value as an API server writes it: Go escapes some characters."""
+    text = _json(value)
+    for mark in ESCAPED:
+        text = text.replace(mark.encode(), b"\\u%04x" % ord(mark))
+    return text
 
 
 class _Plain:
     """Makes a value with each quantity in one notation, and without the fields that a server may leave out."""
 
     def __init__(self) -> None:
-        self._parts = 0
+        self._parts = self._amounts = 0
 
     def part(self, value: object) -> object:
         self._parts += 1
@@ -54,15 +89,17 @@ class _Plain:
             raise _TooManyParts
         if isinstance(value, str):
             is_number = value and len(value) <= MAX_LENGTH and value[0] in "+-.0123456789"
-            return _amount(value) if is_number else value
+            return self._amount(value) if is_number else value
         if isinstance(value, Mapping):
             parts = ((key, self.part(part)) for key, part in value.items())
             return {key: part for key, part in parts if part and part != "0"}
         if isinstance(value, (list, tuple)):
             return [self.part(part) for part in value]
-        return value if value is None or isinstance(value, bool) else _amount(value)
+        return value if value is None or isinstance(value, bool) else self._amount(value)
 
-
-def _amount(value: object) -> object:
-    amount = parse_quantity(value)
-    return value if amount is None else f"{amount.normalize():f}"
+    def _amount(self, value: object) -> object:
+        self._amounts += 1
+        if self._amounts > MOST_AMOUNTS:
+            raise _TooManyParts
+        amount = parse_quantity(value)
+        return value if amount is None else f"{amount.normalize():f}"

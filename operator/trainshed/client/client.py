@@ -18,13 +18,25 @@ from trainshed.client import Altered, Conflict, LabelRemoved, NotFound, Unavaila
 
 from .decode import label_removed, missing_label, owned_by_other
 from .flow_control import RETRY_DELAY, Limiter, Limiters, TokenBucket, retry
-from .lists import DOCUMENTS, JOBS, METADATA, PODS, SERVICES, Decoder, decode_items, dependent_decoder, list_pages
+from .lists import (
+    DOCUMENTS,
+    EVENTS,
+    JOBS,
+    METADATA,
+    PODS,
+    SERVICES,
+    Decoder,
+    decode_items,
+    dependent_decoder,
+    list_pages,
+)
 from .transport import FIELD_MANAGER, AlreadyExists, Path, RestClient
 
+T = TypeVar("T")
 Child = TypeVar("Child", Pod, Service, Dependent)
 CORE, LEASES = "/api/v1", "/apis/coordination.k8s.io/v1"
-#: The fields of Events that are read, and after how many of them no further page is.
-EVENT_FIELDS, MOST_EVENTS = ("message", "series", "lastTimestamp", "eventTime"), 1000
+#: Events after which no further page is read.
+MOST_EVENTS = 1000
 #: What the API server says about a name that is taken.
 EXISTS = re.compile(r'"([^"]+)" already exists')
 WRONG_CRD = (
@@ -103,8 +115,7 @@ class ApiClient:
         path, query = Path(CORE, "events", namespace), {"fieldSelector": selector}
         events: list[Document] = []
         async for page in list_pages(self.rest, path, query):
-            found = decode_items(DOCUMENTS, page, path.plural)
-            events += ({field: event[field] for field in EVENT_FIELDS if event.get(field)} for event in found)
+            events += decode_items(EVENTS, page, path.plural)
             if len(events) >= MOST_EVENTS:  # anyone who may create Events can create these
                 break
         return events
@@ -184,7 +195,7 @@ class ApiClient:
 
     async def read_lease(self, namespace: str, name: str) -> Document | None:
         """Return the Lease, or None if it does not exist."""
-        return await self._read(Path(LEASES, "leases", namespace, name))
+        return await self._read(Path(LEASES, "leases", namespace, name), DOCUMENTS)
 
     async def write_lease(self, namespace: str, name: str, body: Document) -> Document:
         """Create the Lease, or replace it at its version; raises `Conflict` if it has changed."""
@@ -194,10 +205,10 @@ class ApiClient:
 
     async def serves(self, resource: Resource) -> bool:
         """Return whether the server serves this kind of object, that is, its CRD is installed."""
-        group = await self._read(Path("/apis", resource.api_version))
+        group = await self._read(Path("/apis", resource.api_version), DOCUMENTS)
         return any(item["name"] == resource.plural for item in (group or {}).get("resources", ()))
 
-    async def _read(self, path: Path, kind: Decoder[Document] = DOCUMENTS) -> Document | None:
+    async def _read(self, path: Path, kind: Decoder[T]) -> T | None:
         try:
             return kind.answer(await self.rest.call("GET", path))
         except NotFound:
@@ -244,7 +255,8 @@ class ApiClient:
         except Conflict as error:
             if version:
                 raise
-            if ((await self._read(path)) or {}).get("metadata", {}).get("uid") == uid:
+            there = await self._read(path, METADATA)
+            if there and there.uid == uid:
                 raise Unavailable(str(error)) from None  # an internal conflict of the server: nothing was done
             return None  # another object has the name by now
 
@@ -280,7 +292,6 @@ def _remaining(found: Child, uid: str) -> Child | None:
     return found if found.uid == uid and found.deleting else None
 
 
-T = TypeVar("T")
 CRDS = "/apis/apiextensions.k8s.io/v1"
 APPS = "/apis/apps/v1"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"

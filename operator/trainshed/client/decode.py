@@ -16,12 +16,7 @@ from trainshed.api.foreign_text import lines, one_line
 from trainshed.api.job import Document
 from trainshed.api.objects import (
     JOB_NAME_LABEL,
-    JOB_SERVICE_ANNOTATION,
     JOB_TRACKING_FINALIZER,
-    REPLICA_INDEX_LABEL,
-    REPLICA_TYPE_LABEL,
-    RESTART_ATTEMPT_ANNOTATION,
-    TEMPLATE_HASH_ANNOTATION,
     Container,
     Dependent,
     Phase,
@@ -31,6 +26,8 @@ from trainshed.api.objects import (
     TerminatedState,
 )
 from trainshed.client import NameConflict, PreviousJobTerminating
+
+from .metadata import NO_ANNOTATIONS, NO_LABELS, ObjectMeta
 
 
 class ContainerStateTerminated(msgspec.Struct, gc=False, rename="camel"):
@@ -122,59 +119,8 @@ MAX_NAME_LENGTH = 256
 MAX_FINALIZERS = 64
 #: Names that are kept once for all pods: those of ten thousand jobs, at most 32 MiB if all are as long as possible.
 SHARED_NAMES = 32_768
-
-
-#: The API group of jobs.
-GROUP = "kubeflow.org"
-
-
-class OwnerReference(msgspec.Struct, gc=False, rename="camel"):
-    """An owner reference."""
-
-    uid: str = ""
-    controller: bool = False
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-
-    @property
-    def is_to_job(self) -> bool:
-        """Whether it is a reference to a job; no other object has the uid of a job, whatever a reference says."""
-        return self.api_version.startswith(f"{GROUP}/")
-
-
-class ObjectMeta(msgspec.Struct, gc=False, rename="camel"):
-    """The metadata of an object."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
-    deletion_grace_period_seconds: int | None = None
-    finalizers: list[str] | None = None
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    owner_references: list[OwnerReference] | None = None
-
-    @property
-    def controller(self) -> str:
-        """The uid of the job that controls the object, empty without one.
-
-        An admission policy may let only the operator write references to jobs: one to an object of another kind must
-        not count as one to a job because of its uid.
-        """
-        found = self.controller_reference
-        return found.uid if found.is_to_job else ""
-
-    @property
-    def controller_reference(self) -> OwnerReference:
-        """The owner reference of the controller, an empty one without a controller."""
-        for owner in self.owner_references or ():
-            if owner.controller:
-                return owner
-        return OwnerReference()
+#: Container statuses that are kept. Jobs have at most 32 containers in a pod; webhooks add a few.
+MAX_CONTAINERS = 256
 
 
 class PodObject(msgspec.Struct, gc=False):
@@ -191,19 +137,13 @@ class ServiceObject(msgspec.Struct, gc=False):
     metadata: ObjectMeta
 
 
-class PartialObjectMetadata(msgspec.Struct, gc=False):
-    """An object of any kind, with its metadata only."""
-
-    metadata: ObjectMeta
-
-
 NO_STATUS, NO_SPEC = PodStatus(), PodSpec()
 
 
 def pod(found: PodObject) -> Pod:
     """Convert a pod."""
     status, spec, meta = found.status or NO_STATUS, found.spec or NO_SPEC, found.metadata
-    annotations, finalizers = meta.annotations or {}, meta.finalizers or ()
+    annotations, finalizers = meta.annotations or NO_ANNOTATIONS, meta.finalizers or ()
     others = [finalizer for finalizer in finalizers if finalizer != JOB_TRACKING_FINALIZER]
     conditions = {condition.type: condition for condition in status.conditions or ()}
     scheduled, target = conditions.get("PodScheduled"), conditions.get("DisruptionTarget")
@@ -212,7 +152,7 @@ def pod(found: PodObject) -> Pod:
     sandbox = conditions.get("PodReadyToStartContainers")
     return Pod(
         **_identity(meta),
-        attempt=_number(annotations.get(RESTART_ATTEMPT_ANNOTATION), 0),
+        attempt=_number(annotations.attempt, 0),
         phase=PHASES.get(status.phase, Phase.UNKNOWN),
         ready="Ready" in conditions and conditions["Ready"].status == "True",
         node=_name(spec.node_name),
@@ -231,8 +171,8 @@ def pod(found: PodObject) -> Pod:
         has_finalizer=len(others) < len(finalizers) and len(others) <= MAX_FINALIZERS,
         scheduled=within_time_range(placed.last_transition_time) if placed else None,
         sandbox_ready=sandbox.status == "True" if sandbox else None,
-        template_hash=_name(annotations.get(TEMPLATE_HASH_ANNOTATION)),
-        service=_name(annotations.get(JOB_SERVICE_ANNOTATION)),
+        template_hash=_name(annotations.template_hash),
+        service=_name(annotations.service),
         owner_kind=_name(meta.controller_reference.kind),
     )
 
@@ -251,7 +191,7 @@ def dependent(resource: Resource, meta: ObjectMeta, document: Document) -> Depen
         version=meta.resource_version,
         owner=meta.controller,
         namespace=meta.namespace,
-        job=(meta.labels or {}).get(JOB_NAME_LABEL, ""),
+        job=(meta.labels or NO_LABELS).job or "",
         document=document,
         deleting=meta.deletion_timestamp is not None,
     )
@@ -275,7 +215,7 @@ def owned_by_other(kind: str, there: ObjectMeta, wanted: Document) -> NameConfli
 
 def missing_label(kind: str, there: ObjectMeta) -> str:
     """Return why no watch selects a pod or Service of the job, empty if its job label is there."""
-    if kind not in ("pod", "service") or JOB_NAME_LABEL in (there.labels or {}):
+    if kind not in ("pod", "service") or (there.labels or NO_LABELS).job is not None:
         return ""
     return label_removed(kind, there.name)
 
@@ -301,16 +241,16 @@ class Identity(TypedDict):
 
 
 def _identity(meta: ObjectMeta) -> Identity:
-    labels = meta.labels or {}
+    labels = meta.labels or NO_LABELS
     return Identity(
         name=meta.name,
         uid=meta.uid,
         version=meta.resource_version,
         owner=_name(meta.controller),
         namespace=_name(meta.namespace),
-        job=_name(labels.get(JOB_NAME_LABEL)),
-        role=_name(labels.get(REPLICA_TYPE_LABEL)),
-        index=_number(labels.get(REPLICA_INDEX_LABEL), -1),
+        job=_name(labels.job),
+        role=_name(labels.role),
+        index=_number(labels.index, -1),
         deleting=meta.deletion_timestamp is not None,
     )
 
@@ -321,6 +261,7 @@ def _containers(
     """Return the containers in the order of the spec: the kubelet sorts their statuses by name."""
     if not found:
         return ()
+    found = found[:MAX_CONTAINERS]
     order = {spec.name: number for number, spec in enumerate(specs or ())}
     sidecars = {spec.name for spec in specs or () if init and spec.restart_policy == "Always"}
     ordered = sorted(found, key=lambda status: order.get(status.name, len(order))) if len(found) > 1 else found

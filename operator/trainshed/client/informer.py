@@ -17,6 +17,8 @@ from trainshed.client import ApiError, Forbidden, Gone, NotFound, TooManyRequest
 
 from . import lists
 from .lists import PAGES, Decoder, EventHead, decode_items, list_pages
+from .long_lists import LARGE
+from .nesting import decode_bounded
 from .transport import LongLine, Path, RestClient
 
 T = TypeVar("T")
@@ -283,7 +285,7 @@ class Informer(Generic[T]):
         self._received()
 
     def _handle(self, line: bytes) -> None:
-        event = lists.decode_bounded(self._watch_events, line)
+        event = self._event(line)
         body = event.object
         if event.type == "ERROR":
             raise (Gone if body.code == HTTPStatus.GONE else Unavailable)(str(body.message or f"error {body.code}"))
@@ -299,6 +301,12 @@ class Informer(Generic[T]):
         elif event.type == "BOOKMARK":
             self._handler.on_bookmark(body.metadata.resource_version)
         self._reached(known.resource_version)
+
+    def _event(self, line: bytes) -> WatchEvent:
+        head = lists.event_head(line) if len(line) > LARGE else None
+        if head is None:
+            return decode_bounded(self._watch_events, line)
+        return WatchEvent(head.type, Bookmark(Version(head.uid, head.version)))
 
     async def _read_alone(self, line: LongLine) -> None:
         """Get the object of an event that is too long by itself, or list again: the same watch would fail again."""
@@ -338,7 +346,7 @@ class Informer(Generic[T]):
         self._newest = self._newest if is_older(self._version, self._newest) else self._version
 
     def _item(self, line: bytes) -> T:
-        return self._kind.item(lists.decode_bounded(RAW_WATCH_EVENTS, line).object)
+        return self._kind.item(decode_bounded(RAW_WATCH_EVENTS, line).object)
 
     def _received(self) -> None:
         self.heard = _clock()

@@ -8,19 +8,22 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 import msgspec
-import orjson
 from msgspec import UNSET, inspect
 
 from trainshed.api.coerce import encodable
-from trainshed.api.digest import digest_of
 from trainshed.api.job import KUEUE_PREFIX, Document
 from trainshed.api.objects import Dependent, Pod, Resource, Service
 from trainshed.client import TooLarge, Unavailable
 
-from .decode import ObjectMeta, PartialObjectMetadata, PodObject, ServiceObject, dependent, pod, service
+from .decode import PodObject, PodSpec, PodStatus, ServiceObject, dependent, pod, service
+from .long_lists import shortened
+from .metadata import ObjectMeta, PartialObjectMetadata
+from .nesting import decode_bounded
+from .sections import entries_of, sections, value_of
 from .transport import MAX_RESPONSE_BYTES, Path, RestClient
 
 T = TypeVar("T")
@@ -87,39 +90,6 @@ def _bounded_integer(digits: str) -> int | None:
     return int(digits) if len(digits) <= DIGITS else None
 
 
-#: Levels that are kept; objects of Kubernetes have less than half as many.
-MAX_DEPTH = 100
-#: A string, or a bracket of an object or an array.
-MARK = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]]')
-
-
-def decode_bounded(decoder: msgspec.json.Decoder[T], content: msgspec.Raw | bytes) -> T:
-    """Decode the content, without the parts that are nested too deeply; raises `msgspec.DecodeError`."""
-    try:
-        found = decoder.decode(content)
-        if isinstance(found, (dict, list)):  # Python 3.12 and newer decode thousands of levels; orjson writes 254
-            orjson.dumps(found)
-    except (RecursionError, orjson.JSONEncodeError):
-        return decoder.decode(cut_nesting(bytes(content)))
-    return found
-
-
-def cut_nesting(content: bytes) -> bytes:
-    """Return the content with null in place of each object and array that is nested too deeply."""
-    kept, depth, done = [], 0, 0
-    for mark in MARK.finditer(content):
-        if mark[0] in b"{[":
-            depth += 1
-            if depth == MAX_DEPTH + 1:
-                kept += [content[done : mark.start()], b"null"]
-                done = len(content)
-        elif mark[0] in b"}]":
-            depth -= 1
-            if depth == MAX_DEPTH:
-                done = mark.end()
-    return b"".join((*kept, content[done:]))
-
-
 #: Objects of a page, and its bytes: with more than these it is read again with fewer objects. A whole list, which is
 #: read only if the pages of it have expired, may have more.
 PAGE_SIZE, PAGE_BYTES, WHOLE_BYTES = 500, 8 * 1024 * 1024, 256 * 1024 * 1024
@@ -131,16 +101,26 @@ log = logging.getLogger(__name__)
 
 
 class Decoder(Generic[T]):
-    """Decodes objects of one kind from JSON."""
+    """Decodes objects of one kind from JSON.
 
-    def __init__(self, decoder: msgspec.json.Decoder[Any], convert: Callable[[Any, msgspec.Raw | bytes], T]) -> None:
+    With `sections` a large object is `shortened` to the metadata and these sections before.
+    """
+
+    def __init__(
+        self,
+        decoder: msgspec.json.Decoder[Any],
+        convert: Callable[[Any, msgspec.Raw | bytes], T],
+        sections: Mapping[str, type[msgspec.Struct]] | None = None,
+    ) -> None:
         self._decoder = decoder
         self._convert = convert
+        self._sections = sections
 
     def item(self, content: msgspec.Raw | bytes) -> T:
         """Decode an object, without its invalid values; raises `msgspec.DecodeError` if it is not an object."""
         try:
-            found = decode_bounded(self._decoder, content)
+            short = content if self._sections is None else shortened(content, self._sections)
+            found = decode_bounded(self._decoder, short)
         except msgspec.ValidationError:
             found = decode_leniently(content, self._decoder.type)
         return self._convert(found, content)
@@ -153,12 +133,34 @@ class Decoder(Generic[T]):
             raise Unavailable(f"cannot decode the response: {error}") from error
 
 
-PODS: Decoder[Pod] = Decoder(msgspec.json.Decoder(PodObject), lambda found, _: pod(found))
-SERVICES: Decoder[Service] = Decoder(msgspec.json.Decoder(ServiceObject), lambda found, _: service(found))
+PODS: Decoder[Pod] = Decoder(
+    msgspec.json.Decoder(PodObject), lambda found, _: pod(found), {"spec": PodSpec, "status": PodStatus}
+)
+SERVICES: Decoder[Service] = Decoder(msgspec.json.Decoder(ServiceObject), lambda found, _: service(found), {})
 JSON_OBJECT = msgspec.json.Decoder(dict[str, Any])
 #: Objects of any kind as a whole, and only the metadata.
 DOCUMENTS: Decoder[Document] = Decoder(JSON_OBJECT, lambda found, _: found)
-METADATA: Decoder[ObjectMeta] = Decoder(msgspec.json.Decoder(PartialObjectMetadata), lambda found, _: found.metadata)
+METADATA: Decoder[ObjectMeta] = Decoder(
+    msgspec.json.Decoder(PartialObjectMetadata), lambda found, _: found.metadata, {}
+)
+
+
+class Event(msgspec.Struct, rename="camel"):
+    """What is read of an Event: text and times."""
+
+    message: object = None
+    series: object = None
+    last_timestamp: object = None
+    event_time: object = None
+
+
+#: Their fields that are set, by their names in JSON.
+EVENTS: Decoder[Document] = Decoder(
+    msgspec.json.Decoder(Event),
+    lambda found, _: {
+        field.encode_name: value for field in msgspec.structs.fields(Event) if (value := getattr(found, field.name))
+    },
+)
 
 
 class JobParts(msgspec.Struct):
@@ -174,73 +176,31 @@ JOB_METADATA = frozenset((*IDENTITY, "generation", "creationTimestamp", "deletio
 
 
 #: A label of a job that is read, and its value: they have no escape sequences. The others may be a hundred thousand.
+#: Of many only the first ones count: that there is one, and whether it changes.
+MOST_LABELS = 64
 LABEL = re.compile(rb'"(' + re.escape(KUEUE_PREFIX.encode()) + rb'[^"\\]*)"\s*:\s*"([^"\\]*)"')
 
 
 def job_document(found: JobParts) -> Document:
     """Return a job whose spec is a function that decodes it: most changes of a job are not about its spec."""
-    parts = _entries(found.metadata)
-    metadata = {name: _value(part) for name, part in parts.items() if name in JOB_METADATA}
-    labels = LABEL.findall(bytes(parts.get("labels", b"")))
-    metadata["labels"] = {key.decode(errors="replace"): value.decode(errors="replace") for key, value in labels}
-    return {"metadata": metadata, "spec": partial(_value, found.spec), "status": _value(found.status)}
+    parts = entries_of(found.metadata)
+    metadata = {name: value_of(part) for name, part in parts.items() if name in JOB_METADATA}
+    labels = islice(LABEL.finditer(bytes(parts.get("labels", b""))), MOST_LABELS)
+    metadata["labels"] = {one[1].decode(errors="replace"): one[2].decode(errors="replace") for one in labels}
+    return {"metadata": metadata, "spec": partial(value_of, found.spec), "status": value_of(found.status)}
 
 
 PARTS = msgspec.json.Decoder(JobParts)
 JOBS: Decoder[Document] = Decoder(PARTS, lambda found, _: job_document(found))
-
-#: The sections of dependents that are compared with what a job needs, besides labels and annotations.
-SECTIONS = ("data", "immutable", "spec", "status", "rules", "subjects", "roleRef")
-#: Bytes of an object, of a section and of an entry of a section that are kept as they are, and entries of a section.
-#: Of more there is a digest: anyone who can create ConfigMaps can fill the memory with them otherwise.
-WHOLE_OBJECT, WHOLE_SECTION, WHOLE_ENTRY, MOST_ENTRIES = 16 * 1024, 8 * 1024, 1024, 256
-VALUES, ENTRIES = msgspec.json.Decoder(), msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def dependent_decoder(resource: Resource) -> Decoder[Dependent]:
     """Return the decoder of dependents of a kind."""
     return Decoder(
         msgspec.json.Decoder(PartialObjectMetadata),
-        lambda found, content: dependent(resource, found.metadata, _sections(found.metadata, content)),
+        lambda found, content: dependent(resource, found.metadata, sections(content)),
+        {},
     )
-
-
-def _sections(meta: ObjectMeta, content: msgspec.Raw | bytes) -> Document:
-    """Return the sections of an object, and its labels and annotations; digests are in place of large parts."""
-    small = len(bytes(content)) <= WHOLE_OBJECT
-    parts = _entries(content)
-    texts = {"labels": meta.labels or {}, "annotations": meta.annotations or {}}
-    metadata = {name: found if small else _reduced(found) for name, found in texts.items()}
-    found = {name: parts[name] for name in SECTIONS if name in parts}
-    return {"metadata": metadata} | {name: _value(part) if small else _part(part) for name, part in found.items()}
-
-
-def _entries(content: msgspec.Raw | bytes) -> dict[str, msgspec.Raw]:
-    try:
-        return ENTRIES.decode(content)
-    except RecursionError:
-        return ENTRIES.decode(cut_nesting(bytes(content)))
-
-
-def _value(content: msgspec.Raw) -> object:
-    return decode_bounded(VALUES, content)
-
-
-def _part(content: msgspec.Raw) -> object:
-    """Return a section of a large object."""
-    if len(bytes(content)) <= WHOLE_SECTION:
-        return _value(content)
-    if bytes(content)[:1] == b"{" and len(entries := _entries(content)) <= MOST_ENTRIES:
-        values = ((key, _value(value), len(bytes(value))) for key, value in entries.items())
-        return {key: value if size <= WHOLE_ENTRY else digest_of(value) for key, value, size in values}
-    return digest_of(_value(content))
-
-
-def _reduced(texts: dict[str, str]) -> object:
-    """Return the labels or the annotations of a large object."""
-    if len(texts) > MOST_ENTRIES:
-        return digest_of(texts)
-    return {key: text if len(text) <= WHOLE_ENTRY else digest_of(text) for key, text in texts.items()}
 
 
 class ListMeta(msgspec.Struct):

@@ -9,7 +9,7 @@ from typing import Any
 
 from trainshed.api.actions import Action, CreateDependent, DeleteDependent, UpdateDependent
 from trainshed.api.coerce import as_mapping, as_sequence
-from trainshed.api.digest import Digest, digest_of
+from trainshed.api.digest import Digest
 from trainshed.api.framework import Framework, PodNames, job_labels
 from trainshed.api.job import Job
 from trainshed.api.objects import ROLES, Dependent, DesiredDependent, Phase
@@ -68,16 +68,20 @@ PODS = frozenset(("pods", "pods/exec"))
 def without_pods(role: Dependent) -> Mapping[str, Any] | None:
     """Return the patch that takes all rights to pods from a Role whose job is gone, None if it is not to be changed.
 
-    What others have written stays. The rules of a large Role are not known: all of them are removed.
+    What others have written stays. The rules of a large Role are not known: all of them, or those, are removed.
     """
     rules = role.document.get("rules")
     if not _is_applied_here(role):
         return None
     found = () if isinstance(rules, Digest) else as_sequence(rules)
-    kept = [rule for rule in found if PODS.isdisjoint(map(str, as_sequence(as_mapping(rule).get("resources"))))]
+    kept = [rule for rule in found if _is_known(rule) and PODS.isdisjoint(map(str, as_sequence(rule.get("resources"))))]
     if len(kept) == len(found) and not isinstance(rules, Digest):
         return None
     return {"metadata": {"uid": role.uid, "resourceVersion": role.version}, "rules": kept}
+
+
+def _is_known(rule: object) -> bool:
+    return isinstance(rule, dict) and not any(isinstance(part, Digest) for part in rule.values())
 
 
 def _is_applied_here(found: Dependent) -> bool:
@@ -126,7 +130,7 @@ def covers(actual: object, wanted: object) -> bool:
     The server may leave out fields that are empty, zero or false. Of large fields there is only a digest.
     """
     if isinstance(actual, Digest):
-        return actual == digest_of(wanted)
+        return actual.stands_for(wanted)
     if actual is None:
         return not wanted
     if isinstance(wanted, Mapping):

@@ -11,7 +11,7 @@ import pytest
 
 from trainshed.api import objects
 from trainshed.api.objects import Phase, TerminatedState
-from trainshed.client import NameConflict, PreviousJobTerminating, decode
+from trainshed.client import NameConflict, PreviousJobTerminating, decode, metadata
 from trainshed.client.lists import PODS
 
 POD = {
@@ -143,24 +143,24 @@ def test_the_fields_of_a_service_are_converted():
 def test_an_object_is_ours_by_its_controller_as_long_as_watches_tell_of_it():
     owner = {"kind": "TFJob", "name": "a", "uid": "job", "controller": True}
     wanted = {"metadata": {"name": "a", "ownerReferences": [{"uid": "other"}, owner]}}
-    own = [decode.OwnerReference("job", controller=True, api_version="kubeflow.org/v1")]
+    own = [metadata.OwnerReference("job", controller=True, api_version="kubeflow.org/v1")]
     labelled, bare = (
-        decode.ObjectMeta(labels={objects.JOB_NAME_LABEL: "a"}, owner_references=own),
-        decode.ObjectMeta(name="a"),
+        metadata.ObjectMeta(labels=metadata.Labels(job="a"), owner_references=own),
+        metadata.ObjectMeta(name="a"),
     )
     assert (decode.owned_by_other("pod", labelled, wanted), decode.missing_label("pod", labelled)) == (None, "")
     assert "pod a is controlled by this job, but its label" in decode.missing_label("pod", bare)
     assert decode.missing_label("configmap", bare) == "", "v1 puts no label on these"
-    foreign = decode.ObjectMeta(labels=labelled.labels, owner_references=[decode.OwnerReference("job")])
+    foreign = metadata.ObjectMeta(labels=labelled.labels, owner_references=[metadata.OwnerReference("job")])
     head = "pod a already exists and is not controlled by this job; "
     expected = f"{head}it has no controller: delete the pod, or rename this job"
     assert str(decode.owned_by_other("pod", foreign, wanted)) == expected
-    foreign.owner_references = [decode.OwnerReference("set", controller=True, kind="StatefulSet", name="web")]
+    foreign.owner_references = [metadata.OwnerReference("set", controller=True, kind="StatefulSet", name="web")]
     expected = f"{head}its controller is StatefulSet web: delete the pod, or rename this job"
     assert str(decode.owned_by_other("pod", foreign, wanted)) == expected
-    foreign.owner_references = [decode.OwnerReference("job", True, "v1", "ConfigMap", "a")]
+    foreign.owner_references = [metadata.OwnerReference("job", True, "v1", "ConfigMap", "a")]
     assert "its controller is ConfigMap a: delete the pod" in str(decode.owned_by_other("pod", foreign, wanted))
-    foreign.owner_references = [decode.OwnerReference("set", True, "apps/v1", "StatefulSet", "web")]
+    foreign.owner_references = [metadata.OwnerReference("set", True, "apps/v1", "StatefulSet", "web")]
     foreign.deletion_timestamp = datetime(2026, 1, 1, tzinfo=UTC)
     expected = f"{head}its controller is StatefulSet web, and it is being deleted"
     assert str(decode.owned_by_other("pod", foreign, wanted)) == expected
@@ -169,7 +169,9 @@ def test_an_object_is_ours_by_its_controller_as_long_as_watches_tell_of_it():
 def test_an_object_of_the_previous_job_of_that_name_is_waited_for():
     owner = {"kind": "TFJob", "name": "a", "uid": "new", "controller": True}
     wanted = {"metadata": {"name": "a-worker-0", "ownerReferences": [owner]}}
-    there = decode.ObjectMeta(owner_references=[decode.OwnerReference("old", True, "kubeflow.org/v1", "TFJob", "a")])
+    there = metadata.ObjectMeta(
+        owner_references=[metadata.OwnerReference("old", True, "kubeflow.org/v1", "TFJob", "a")]
+    )
     error = decode.owned_by_other("pod", there, wanted)
     assert isinstance(error, PreviousJobTerminating)
     assert str(error) == "waiting for pod a-worker-0 of the previous job to terminate"

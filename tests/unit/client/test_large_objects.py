@@ -214,13 +214,21 @@ async def test_other_tasks_run_while_a_list_of_large_objects_is_decoded():
     assert len(turns) >= 20
 
 
-MANY = {f"a{number}": "" for number in range(50_000)}
+def written(document: dict) -> bytes:
+    """Return a document as an API server writes it."""
+    text = json.dumps(document, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    return text.replace("<", r"\u003c").encode()
+
+
+MANY = {f"a{number}": "<" for number in range(50_000)}
+NAMES = [f"mnist-worker-{number}" for number in range(30_000)]
 #: Large parts of dependents, by the section that has them.
 SECTIONS = {
     "a text": {"data": {"hosts": "<" * 500_000}},
     "keys": {"data": MANY},
     "bytes": {"binaryData": {"a": "A" * 500_000}},
     "rules": {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}] * 10_000},
+    "names": {"rules": [RULE | {"resources": [what], "resourceNames": NAMES} for what in ("pods", "pods/exec")]},
     "nesting": {"spec": {"a": [json.loads("[" * 300 + "]" * 300)] * 50}},
     "other fields": {"secrets": [{"name": "a"}] * 50_000},
 }
@@ -242,20 +250,23 @@ def test_little_is_kept_of_a_large_dependent(what):
 @pytest.mark.parametrize("field", ["labels", "annotations"])
 def test_little_is_kept_of_large_metadata(field):
     for texts in (MANY, {f"a{number}": "<" * 5000 for number in range(50)}):
-        found = dependent_decoder(CONFIG_MAPS).item(json.dumps({"metadata": META | {field: texts}}).encode())
+        found = dependent_decoder(CONFIG_MAPS).item(written({"metadata": META | {field: texts}}))
         assert size(found.document) < 20_000
         assert covers(found.document["metadata"][field], texts)
         assert not covers(found.document["metadata"][field], {"a1": "other"})
 
 
-@pytest.mark.parametrize("what", ["a text", "keys", "rules"])
+@pytest.mark.parametrize("what", ["a text", "keys", "rules", "names"])
 def test_a_large_dependent_is_compared_with_what_is_wanted(what):
     wanted = SECTIONS[what]
     actual = {"metadata": META, **json.loads(json.dumps(wanted))}
     (section,) = wanted
-    assert covers(dependent_decoder(CONFIG_MAPS).item(json.dumps(actual).encode()).document, wanted)
-    actual[section] = actual[section][1:] if what == "rules" else actual[section] | {next(iter(wanted[section])): "x"}
-    assert not covers(dependent_decoder(CONFIG_MAPS).item(json.dumps(actual).encode()).document, wanted)
+    assert covers(dependent_decoder(CONFIG_MAPS).item(written(actual)).document, wanted)
+    changed = actual[section][1:] if section == "rules" else actual[section] | {next(iter(wanted[section])): "x"}
+    assert not covers(dependent_decoder(CONFIG_MAPS).item(written(actual | {section: changed})).document, wanted)
+    if what == "names":
+        changed = [*actual["rules"][:1], actual["rules"][1] | {"resourceNames": NAMES[1:]}]
+        assert not covers(dependent_decoder(CONFIG_MAPS).item(written(actual | {section: changed})).document, wanted)
 
 
 def metric(amount: str, **empty: object) -> dict:

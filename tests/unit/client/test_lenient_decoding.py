@@ -45,7 +45,10 @@ def test_one_wrong_value_does_not_hide_a_pod(content: bytes):
 
 def test_valid_values_beside_an_invalid_one_are_kept():
     end = {"exitCode": 137, "reason": "Error", "message": "bye\ud800", "finishedAt": "0000-01-01T00:00:00Z"}
-    meta = META | {"labels": {"training.kubeflow.org/job-name": "j", "x": 7}, "deletionGracePeriodSeconds": 5}
+    meta = META | {
+        "labels": {"training.kubeflow.org/job-name": "j", "training.kubeflow.org/replica-type": 7},
+        "deletionGracePeriodSeconds": 5,
+    }
     content = json.dumps({"metadata": meta, "status": {"containerStatuses": [{"state": {"terminated": end}}]}})
     found = PODS.item(content.encode())
     (own,) = found.containers

@@ -8,7 +8,8 @@ import logging
 import msgspec
 import pytest
 
-from trainshed.client.lists import DOCUMENTS, MAX_DEPTH, PAGES, PODS, cut_nesting, decode_bounded, decode_items
+from trainshed.client.lists import DOCUMENTS, PAGES, PODS, decode_items
+from trainshed.client.nesting import MAX_DEPTH, cut_nesting, decode_bounded
 
 ANY = msgspec.json.Decoder()
 
