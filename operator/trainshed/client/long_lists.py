@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from itertools import islice
 
 import msgspec
@@ -14,7 +15,7 @@ from .metadata import ObjectMeta
 
 #: Bytes of an object whose lists are decoded whatever they have, and entries of a list of a larger one. Kubelets write
 #: shorter lists; a longer one is left out.
-LARGE, MOST_ENTRIES = 64 * 1024, MAX_CONTAINERS
+LARGE, MOST_ENTRIES = 256 * 1024, MAX_CONTAINERS
 #: Finalizers that are decoded: enough to see that too many are those of others, wherever the operator's own is.
 FINALIZERS = MAX_FINALIZERS + 2
 STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')
@@ -61,7 +62,12 @@ def shortened(content: msgspec.Raw | bytes, sections: Mapping[str, type[msgspec.
 
 def _fields(content: msgspec.Raw, kind: type[msgspec.Struct]) -> dict[str, msgspec.Raw]:
     found = FIELDS.decode(content) or {}
-    return {name: found[name] for field in fields(kind) if (name := field.encode_name) in found}
+    return {name: found[name] for name in _names(kind) if name in found}
+
+
+@cache
+def _names(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(field.encode_name for field in fields(kind))
 
 
 def _metadata(there: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:

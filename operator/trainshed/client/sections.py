@@ -5,6 +5,7 @@ Who may create ConfigMaps can make the operator read large ones: a part with man
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -32,6 +33,11 @@ class _Texts(msgspec.Struct):
     annotations: Raw = EMPTY
 
 
+class _FewTexts(msgspec.Struct):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
 class _Sections(msgspec.Struct, rename="camel"):
     metadata: Raw = EMPTY
     data: Raw = ABSENT
@@ -43,21 +49,32 @@ class _Sections(msgspec.Struct, rename="camel"):
     role_ref: Raw = ABSENT
 
 
-#: The sections by their names in JSON.
-NAMES = {field.encode_name: field.name for field in msgspec.structs.fields(_Sections) if field.name != "metadata"}
-OBJECTS, TEXTS = msgspec.json.Decoder(_Sections), msgspec.json.Decoder(_Texts)
+#: The names of the sections in JSON and here, without the metadata.
+NAMES = tuple((field.encode_name, field.name) for field in msgspec.structs.fields(_Sections)[1:])
+OBJECTS, TEXTS, FEW_TEXTS = map(msgspec.json.Decoder, (_Sections, _Texts, _FewTexts))
 VALUES, ENTRIES = msgspec.json.Decoder(), msgspec.json.Decoder(dict[str, Raw])
 LISTS = msgspec.json.Decoder(list[dict[str, Raw]])
 
 
 def sections(content: Raw | bytes) -> Document:
     """Return the sections of an object, and its labels and annotations; digests are in place of large parts."""
-    keep = value_of if len(content) <= WHOLE_OBJECT else _part
-    found = _undecoded(OBJECTS, content)
-    texts = _undecoded(TEXTS, found.metadata)
-    metadata = {"labels": keep(texts.labels), "annotations": keep(texts.annotations)}
-    parts = ((name, getattr(found, field)) for name, field in NAMES.items())
-    return {"metadata": metadata} | {name: keep(part) for name, part in parts if part is not ABSENT}
+    small = len(content) <= WHOLE_OBJECT
+    keep = value_of if small else _part
+    parts = _undecoded(OBJECTS, content)
+    found: dict[str, object] = {"metadata": _texts(parts.metadata, small=small)}
+    for name, field in NAMES:
+        if (part := getattr(parts, field)) is not ABSENT:
+            found[name] = keep(part)
+    return found
+
+
+def _texts(metadata: Raw, *, small: bool) -> Document:
+    if small:
+        with suppress(msgspec.ValidationError, RecursionError):
+            few = FEW_TEXTS.decode(metadata)
+            return {"labels": few.labels or {}, "annotations": few.annotations or {}}
+    texts = _undecoded(TEXTS, metadata)
+    return {"labels": _part(texts.labels), "annotations": _part(texts.annotations)}
 
 
 def entries_of(content: Raw | bytes) -> dict[str, Raw]:
