@@ -123,7 +123,7 @@ def suspend(facts: Facts) -> Plan | None:
 def leave_invalid(facts: Facts) -> Plan | None:
     """Leave a started job whose spec has become invalid as it is until the spec is corrected or the deadline ends it.
 
-    Whoever may edit a job can make its spec invalid: that keeps no pods from a queue or an administrator.
+    A user who may edit a job can make its spec invalid: that keeps no pods from a queue or an administrator.
     """
     if not facts.job.problems:
         return None
