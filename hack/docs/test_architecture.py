@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 CODE = ROOT / "operator/trainshed"
 PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 #: The rows of the table of packages.
-ROWS = dict(re.findall(r"^\| `(\w+)/` \| (.*) \|$", PAGE, re.MULTILINE))
+ROWS = dict(re.findall(r"^\| `([\w/]+)/` \| (.*) \|$", PAGE, re.MULTILINE))
 #: Each module of this package is a kind of job: the page names some and says so.
 KINDS = "frameworks"
 
@@ -19,7 +19,7 @@ def modules(package: str) -> set[str]:
 
 
 def test_every_package_has_a_row() -> None:
-    assert ROWS.keys() == {path.parent.name for path in CODE.glob("*/__init__.py")}
+    assert ROWS.keys() == {path.parent.relative_to(CODE).as_posix() for path in CODE.glob("*/**/__init__.py")}
 
 
 @pytest.mark.parametrize("package", ROWS)

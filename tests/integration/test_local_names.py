@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.pod_names import ACCEPTED, REFUSED, REFUSED_OBJECTS, TEXTS, an_object, pods
 from support.user_client import UserClient
-from trainshed.local.validation import problems
+from trainshed.local.pod_validation import problems
 
 #: The random pods and objects that are tried.
 PODS, OBJECTS = 400, 200

@@ -23,12 +23,12 @@ from trainshed.api.framework import JobDefaults
 from trainshed.controller.namespaces import Scope
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.local.cluster import LocalCluster
-from trainshed.local.downward import NodeFacts
-from trainshed.local.environment import EnvironmentResolver, Gpus
-from trainshed.local.kubelet import BackOff, Dependencies, Kubelet
-from trainshed.local.objects import POD
+from trainshed.local.node.downward import NodeFacts
+from trainshed.local.node.environment import EnvironmentResolver, Gpus
+from trainshed.local.node.kubelet import BackOff, Dependencies, Kubelet
+from trainshed.local.node.volumes import Volumes
 from trainshed.local.run import LocalController
-from trainshed.local.volumes import Volumes
+from trainshed.local.stored_objects import POD
 from trainshed.memory.store import merge_patch
 
 

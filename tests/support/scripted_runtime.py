@@ -6,11 +6,11 @@ import asyncio
 import signal
 from datetime import datetime
 
-from trainshed.local.runtime import ContainerSpec, SandboxSpec, StartFailed
+from trainshed.local.runtimes.protocol import ContainerSpec, SandboxSpec, StartFailed
 
 
 class ScriptedContainer:
-    """Implements `trainshed.local.runtime.Container`; ends when the test or a signal says so."""
+    """Implements `trainshed.local.runtimes.protocol.Container`; ends when the test or a signal says so."""
 
     def __init__(self, pod: str, spec: ContainerSpec, *, stubborn: bool) -> None:
         self.pod = pod
@@ -39,7 +39,7 @@ class ScriptedContainer:
 
 
 class ScriptedSandbox:
-    """Implements `trainshed.local.runtime.Sandbox`."""
+    """Implements `trainshed.local.runtimes.protocol.Sandbox`."""
 
     def __init__(self, runtime: ScriptedRuntime, spec: SandboxSpec) -> None:
         self._runtime = runtime
@@ -54,7 +54,7 @@ class ScriptedSandbox:
 
 
 class ScriptedRuntime:
-    """Implements `trainshed.local.runtime.Runtime`; `started` are all containers, in order.
+    """Implements `trainshed.local.runtimes.protocol.Runtime`; `started` are all containers, in order.
 
     A `stubborn` runtime has containers that ignore SIGTERM. A container in `missing` cannot be started, one in
     `immediate` succeeds at once.
@@ -96,7 +96,7 @@ class ScriptedRuntime:
 
 
 class NoLogs:
-    """Implements `trainshed.local.runtime.LogSink`: keeps the output of all containers in `text`."""
+    """Implements `trainshed.local.runtimes.protocol.LogSink`: keeps the output of all containers in `text`."""
 
     def __init__(self) -> None:
         self.text = b""

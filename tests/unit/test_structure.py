@@ -30,7 +30,7 @@ IMPORT_CHAIN = 12
 #: A module that has fewer lines and only one importer needs a reason.
 SMALL_MODULE = 80
 SMALL_MODULES = {
-    "trainshed.local.docker_variables": "the format of two programs, with its table of names",
+    "trainshed.local.runtimes.docker_variables": "the format of two programs, with its table of names",
     "trainshed.client.credential_plugin": "the official client, which is imported only for a plugin",
     "trainshed.client.tunnel": "the protocol of proxies, apart from the one spoken through them",
     "trainshed.client.coalescing": "pauses of the event loop, apart from HTTP",

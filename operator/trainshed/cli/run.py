@@ -17,11 +17,11 @@ from trainshed import rendering
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Document
 from trainshed.local import run as local_run
-from trainshed.local.failures import Failure
-from trainshed.local.failures import parse as parse_failure
+from trainshed.local.failure_injection import Failure
+from trainshed.local.failure_injection import parse as parse_failure
 from trainshed.local.options import RUNTIMES, LocalJob, Options, Refused, check_size
 from trainshed.local.output import printable
-from trainshed.local.python import NoPython
+from trainshed.local.runtimes.python import NoPython
 from trainshed.local.state_folder import Unusable, default_place
 from trainshed.local.tasks import described
 from trainshed.manifests.objects import Manifest

@@ -11,7 +11,7 @@ import click
 
 from trainshed import rendering
 from trainshed.api.framework import JobDefaults
-from trainshed.local import validation
+from trainshed.local import pod_validation
 from trainshed.local.output import printable
 from trainshed.manifests import objects
 from trainshed.manifests.nodes import BadManifest
@@ -59,7 +59,7 @@ def rendered(manifest: Manifest, namespace: str, defaults: JobDefaults, *, with_
     job = created.job
     head = {"kind": job.kind, "metadata": {"name": job.name, "namespace": job.namespace}}
     pods = (item for item in created if item["kind"] == "Pod") if with_pods else ()
-    found = rendering.problems(job) or validation.problems([head], pods)
+    found = rendering.problems(job) or pod_validation.problems([head], pods)
     for problem in found:
         click.echo(printable(f"{manifest.place}: {problem}"), err=True)
     return None if found else created

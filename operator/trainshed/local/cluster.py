@@ -15,7 +15,7 @@ from trainshed.memory.registry import DeleteOptions, object_key
 from trainshed.memory.server import Server
 from trainshed.memory.store import Commit
 
-from .objects import POD, Listener, Stored, as_created, is_deleted
+from .stored_objects import POD, Listener, Stored, as_created, is_deleted
 
 #: How many changes of each kind a watch can be behind.
 HISTORY = 500

@@ -9,14 +9,24 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from trainshed.api.job import Document
+from trainshed.local.node import mpi_pods
+from trainshed.local.node.environment import GPU
+from trainshed.local.node.volumes import (
+    CREATED,
+    SOURCES,
+    absolute,
+    belongs_to_another,
+    cannot_create,
+    made_folders,
+    stand_in,
+    wrong_type,
+)
+from trainshed.local.runtimes.docker_cli import ENGINES
+from trainshed.local.runtimes.hosts import LONGEST, host_name
 
-from . import mpi, references
-from .docker_cli import ENGINES
-from .environment import GPU
-from .hosts import LONGEST, host_name
+from . import references
 from .names import quoted
-from .objects import CLAIM, job_name
-from .volumes import CREATED, SOURCES, absolute, belongs_to_another, cannot_create, made_folders, stand_in, wrong_type
+from .stored_objects import CLAIM, job_name
 
 #: Fields of pods and containers that have no effect, and why.
 POD_FIELDS = {
@@ -135,7 +145,7 @@ def refused(
     found: dict[str, None] = {}
     pods = list(pods)
     made = made_folders(pods)
-    shared = [word for pod in pods if mpi.is_launcher(pod) for word in _words(pod)]
+    shared = [word for pod in pods if mpi_pods.is_launcher(pod) for word in _words(pod)]
     for pod in pods:
         local = () if runtime in ENGINES else (*_commands(pod), *_programs(pod, path))
         for problem in (
@@ -151,7 +161,7 @@ def refused(
 
 def _programs(pod: Document, path: str) -> Iterator[str]:
     """Yield the programs that are not installed: the first words of commands, and what starts the ranks of MPI."""
-    starters = set(mpi.starters(pod))
+    starters = set(mpi_pods.starters(pod))
     first = {
         (f"{field}.command", str(word))
         for field, container in _containers(pod)
@@ -206,7 +216,7 @@ def _volumes(pod: Document, made: Container[Path]) -> Iterator[str]:
             yield f"{path}.hostPath: Forbidden: you cannot create {host['path']} on this machine; use a claim"
         if host and not belongs_to_another(host):
             problem = wrong_type(Path(host["path"]), str(host.get("type") or "")) or _missing(host, made)
-            own = volume["name"] == mpi.VOLUME  # of the run, which makes it when nothing is refused
+            own = volume["name"] == mpi_pods.VOLUME  # of the run, which makes it when nothing is refused
             yield from [f"{path}.hostPath: Invalid value: {problem}"] if problem and not own else ()
 
 
@@ -263,7 +273,7 @@ def _unreachable(pod: Document, shared: Iterable[str], runtime: str) -> Iterator
     """
     if runtime != "processes":
         return
-    words = [*shared, *_words(pod), *mpi.PATHS]
+    words = [*shared, *_words(pod), *mpi_pods.PATHS]
     for path, container in _containers(pod):
         for index, mount in enumerate(container.get("volumeMounts") or ()):
             target = mount["mountPath"].rstrip("/")

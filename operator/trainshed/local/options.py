@@ -9,10 +9,10 @@ from pathlib import Path
 
 from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document, Job
+from trainshed.local.runtimes.docker_cli import ENGINES
 
-from . import validation
-from .docker_cli import ENGINES
-from .failures import Failure
+from . import pod_validation
+from .failure_injection import Failure
 from .output import is_named, printable
 
 RUNTIMES = ("auto", "namespaces", "processes", *ENGINES)
@@ -68,7 +68,7 @@ class Options:
         ]
         problems += _clashes(self.jobs)
         objects = (*self.objects, *(item.document for item in self.jobs))
-        problems += validation.problems(objects, chain.from_iterable(item.pods for item in self.jobs))
+        problems += pod_validation.problems(objects, chain.from_iterable(item.pods for item in self.jobs))
         if problems:
             raise Refused("\n".join(map(printable, problems)))
 

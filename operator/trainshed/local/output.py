@@ -17,9 +17,9 @@ from typing import Any, TextIO
 
 from trainshed.api.foreign_text import ESCAPE_SEQUENCES, one_line
 from trainshed.api.job import Document
+from trainshed.local.runtimes.log_file import LogFile
 
-from .log_file import LogFile
-from .objects import job_name
+from .stored_objects import job_name
 
 #: The colours of replicas, in the order in which they first write.
 COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)
@@ -50,7 +50,7 @@ class _Stream:
 
 
 class Output:
-    """Implements `trainshed.local.runtime.LogSink`, and prints what happens to the jobs.
+    """Implements `runtimes.protocol.LogSink`, and prints what happens to the jobs.
 
     `only` are the replicas to print; all if it is empty. `one_job` is whether prefixes need no job, `width` is that of
     prefixes. `write` prints one line.

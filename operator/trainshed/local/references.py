@@ -11,11 +11,11 @@ from decimal import Decimal
 
 from trainshed.api.job import Document
 from trainshed.api.quantities import BINARY, LARGE, SMALL, parse_quantity
+from trainshed.local.node.downward import CPU, OF_NODE, RESOURCE
+from trainshed.local.node.environment import FIELDS, SUBSCRIPT
 
-from .downward import CPU, OF_NODE, RESOURCE
-from .environment import FIELDS, SUBSCRIPT
 from .names import SHOWN
-from .objects import CONFIG_MAP, SECRET
+from .stored_objects import CONFIG_MAP, SECRET
 
 #: The objects of a file, and those that the operator creates, by kind and name.
 Objects = Mapping[tuple[str, str], Document]

@@ -21,6 +21,14 @@ from trainshed.client.flow_control import TokenBucket
 from trainshed.client.transport import RestClient
 from trainshed.controller.namespaces import Controller, Scope
 from trainshed.controller.observer import Observer
+from trainshed.local.node.downward import NodeFacts, allocatable
+from trainshed.local.node.environment import EnvironmentResolver, Gpus
+from trainshed.local.node.exec_server import ExecServer
+from trainshed.local.node.kubelet import Dependencies, Kubelet
+from trainshed.local.node.volumes import ANY_USER, OWN_USER, Volumes
+from trainshed.local.runtimes.docker_cli import ENGINES
+from trainshed.local.runtimes.hosts import LOOPBACK, Hosts
+from trainshed.local.runtimes.protocol import Runtime
 from trainshed.memory.errors import ApiError
 from trainshed.memory.server import Server
 from trainshed.memory.transport import MemoryTransport
@@ -29,20 +37,12 @@ from trainshed.process import Clock
 
 from . import summary, tasks
 from .cluster import LocalCluster
-from .docker_cli import ENGINES
-from .downward import NodeFacts, allocatable
-from .environment import EnvironmentResolver, Gpus
-from .exec_server import ExecServer
-from .failures import FailureInjector
-from .hosts import LOOPBACK, Hosts
-from .kubelet import Dependencies, Kubelet
-from .objects import EVENT, POD, Stored
+from .failure_injection import FailureInjector
 from .options import LocalJob, Options, Refused
 from .output import Output, Printer, StatusLine
 from .run_folder import kill_marked, new_run
-from .runtime import Runtime
 from .runtime_choice import RuntimeChoice
-from .volumes import ANY_USER, OWN_USER, Volumes
+from .stored_objects import EVENT, POD, Stored
 
 SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
 #: Seconds: how often the end of the jobs is checked, how long nothing must change after it, and how long that may take.

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from trainshed.local.launcher.process_tree import kill_if
+
 from .paths import remove
-from .process_tree import kill_if
 from .state_folder import StateFolder, is_own_file, make_private, open_state, read_mark
 
 #: The variable that each process of a run has, with the name of the run's folder.

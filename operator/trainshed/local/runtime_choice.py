@@ -12,17 +12,18 @@ from pathlib import Path
 
 from trainshed.api.framework import child_name
 from trainshed.api.job import Document
+from trainshed.local.node import mpi_pods, volumes
+from trainshed.local.runtimes.docker import DockerRuntime, images_of
+from trainshed.local.runtimes.docker_cli import ENGINES
+from trainshed.local.runtimes.hosts import Hosts, Ports
+from trainshed.local.runtimes.linux_namespaces import NamespaceRuntime
+from trainshed.local.runtimes.processes import ProcessRuntime
+from trainshed.local.runtimes.protocol import Runtime, StartFailed
+from trainshed.local.runtimes.python import Python, find_python, with_names
 
-from . import differences, mpi, volumes
-from .docker import DockerRuntime, images_of
-from .docker_cli import ENGINES
-from .hosts import Hosts, Ports
-from .namespaces import NamespaceRuntime
+from . import differences
 from .options import LocalJob, Options, Refused
-from .processes import ProcessRuntime
-from .python import Python, find_python, with_names
 from .run_folder import MARK, RunFolder
-from .runtime import Runtime, StartFailed
 from .state_folder import PORTS
 
 
@@ -74,13 +75,13 @@ class RuntimeChoice:
 
     def rewrite(self, volume: str, content: bytes) -> bytes:
         """Return the content of a file in a volume of this name."""
-        if not self._mpi or self.name != "processes" or volume != mpi.CONFIG:
+        if not self._mpi or self.name != "processes" or volume != mpi_pods.CONFIG:
             return content
         jobs = [item.job for item in self._options.jobs if item.job.kind == "MPIJob"]
         names = ((job, child_name(job, replica)) for job in jobs for replica in job.all_replicas)
         pods = [(pod, f"{pod}.{job.name}.{job.namespace}.svc") for job, pod in names]
-        text = mpi.on_one_host(content.decode(), chain(*pods))
-        return os.fsencode(text.replace(mpi.KUBECTL, shlex.quote(f"{self._exec_folder}/kubectl")))
+        text = mpi_pods.on_one_host(content.decode(), chain(*pods))
+        return os.fsencode(text.replace(mpi_pods.KUBECTL, shlex.quote(f"{self._exec_folder}/kubectl")))
 
     def admitted(self, pod: Document) -> Document:
         """Return a pod as it is created with this runtime."""
@@ -96,7 +97,7 @@ class RuntimeChoice:
         return [self._admitted(pod, item.framework.version) for pod in item.pods]
 
     def _admitted(self, pod: Document, version: str) -> Document:
-        return mpi.admitted(pod, version, self._exec_folder, self.secret, in_containers=self.in_containers)
+        return mpi_pods.admitted(pod, version, self._exec_folder, self.secret, in_containers=self.in_containers)
 
     def _make(self, name: str) -> Runtime:
         """Return the runtime of this name; raises `Refused` if a job would mean something else with it."""
@@ -122,7 +123,7 @@ class RuntimeChoice:
         folder = self._exec_folder
         if not self._mpi or folder.exists():
             return
-        mpi.write_programs(folder, in_containers=self.in_containers)
+        mpi_pods.write_programs(folder, in_containers=self.in_containers)
         if "v2beta1" in self._mpi and self.name not in ENGINES:
             shutil.copy(folder / "ssh", self._folder.pods / "bin" / "ssh")
 

@@ -9,8 +9,8 @@ from trainshed.api import status_codec
 from trainshed.api.job import Document
 
 from .cluster import LocalCluster
-from .objects import EVENT
 from .output import harmless
+from .stored_objects import EVENT
 
 INDENT = "  "
 

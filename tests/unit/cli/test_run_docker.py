@@ -284,7 +284,7 @@ def test_an_engine_that_stops_ends_the_run(machine, engine):
 #: `trainshed run` with less patience.
 HURRIED = """
 import sys
-from trainshed.local import docker, docker_cli
+from trainshed.local.runtimes import docker, docker_cli
 docker_cli.ANSWER = docker_cli.LONGEST = docker.END = docker.PING = 2.0
 import trainshed.__main__ as entry
 sys.argv = ["trainshed", *sys.argv[1:]]

@@ -19,34 +19,35 @@ from support.local_runs import SOON, Machine, a_job, permitted, until
 
 #: Where an error is raised that nothing expects: in tasks, in callbacks of the event loop and in what they call.
 PLACES = (
-    "kubelet.Kubelet._on_change",
-    "kubelet.PodWorker._restarts",
-    "volumes.Volumes.make",
-    "environment.EnvironmentResolver.environment",
-    "processes.ProcessRuntime.create_sandbox",
-    "processes.ProcessRuntime.start",
-    "processes.ProcessSandbox.remove",
-    "launcher_client.LaunchedContainer.wait",
-    "launcher_client.LauncherClient._on_message",
-    "launcher_client.LauncherClient._look",
-    "failures.FailureInjector.write",
-    "output.Output.write",
-    "output.Output.end",
-    "run.LocalRun._kill",
-    "run.LocalRun._on_change",
-    "run.summary.described",
-    "cluster.Server.handle",
-    "cluster.LocalCluster._on_commit",
-    "run.ApiClient.create_pod",
-    "run.ApiClient.create_event",
-    "run.Controller._add",
+    "node.kubelet:Kubelet._on_change",
+    "node.kubelet:PodWorker._restarts",
+    "node.volumes:Volumes.make",
+    "node.environment:EnvironmentResolver.environment",
+    "runtimes.processes:ProcessRuntime.create_sandbox",
+    "runtimes.processes:ProcessRuntime.start",
+    "runtimes.processes:ProcessSandbox.remove",
+    "runtimes.launcher_client:LaunchedContainer.wait",
+    "runtimes.launcher_client:LauncherClient._on_message",
+    "runtimes.launcher_client:LauncherClient._look",
+    "failure_injection:FailureInjector.write",
+    "output:Output.write",
+    "output:Output.end",
+    "run:LocalRun._kill",
+    "run:LocalRun._on_change",
+    "run:summary.described",
+    "cluster:Server.handle",
+    "cluster:LocalCluster._on_commit",
+    "run:ApiClient.create_pod",
+    "run:ApiClient.create_event",
+    "run:Controller._add",
 )
 SCRIPT = """
 import sys
 from importlib import import_module
 def fail(*args, **kwargs):
     raise RuntimeError("injected")
-module, *path, name = {place!r}.split(".")
+module, _, path = {place!r}.partition(":")
+*path, name = path.split(".")
 holder = import_module(f"trainshed.local.{{module}}")
 for part in path:
     holder = getattr(holder, part)
@@ -78,7 +79,7 @@ def test_an_unexpected_error_ends_the_run_with_one_sentence(machine, place):
 
 def test_the_place_of_an_unexpected_error_is_shown_on_demand(machine):
     command = machine.command(a_job("true"), arguments=("--verbose",))
-    script = SCRIPT.format(place="volumes.Volumes.make", arguments=command[3:])
+    script = SCRIPT.format(place="node.volumes:Volumes.make", arguments=command[3:])
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=SOON, check=False)
     assert done.returncode == 1
     assert "in _prepare" in done.stderr

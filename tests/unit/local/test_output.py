@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.scripted_runtime import NoLogs
-from trainshed.local.failures import FailureInjector, parse
+from trainshed.local.failure_injection import FailureInjector, parse
 from trainshed.local.output import Output, harmless, printable
 
 

@@ -1,0 +1,398 @@
+"""The runtime on docker or podman: each container runs the image of its template, on a network of the run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import csv
+import io
+import json
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from ipaddress import IPv4Network
+from itertools import count
+from pathlib import Path
+
+from trainshed.api.coerce import parse_time
+from trainshed.api.job import Document
+from trainshed.api.quantities import parse_quantity
+from trainshed.local.paths import remove
+from trainshed.local.run_folder import RUN, RunFolder, is_over
+
+from .docker_cli import DockerCli
+from .hosts import Hosts
+from .protocol import KILLED, Container, ContainerSpec, Ends, Mount, SandboxSpec, StartFailed
+
+#: The labels of containers and networks: the run, and the mark of the folder that has all runs of this user.
+RUN_LABEL, RUNS_LABEL = "trainshed.run", "trainshed.runs"
+#: Networks are parts of the range for benchmarks of networks (RFC 2544), each with this many addresses or more.
+RANGE, SMALLEST = IPv4Network("198.18.0.0/15"), 1024
+#: What docker and podman say about a network whose addresses are in use.
+IN_USE = ("overlap", "already used", "already being used")
+#: Microseconds of the period in which a container gets its share of the processors; the kernel's default.
+PERIOD = 100_000
+#: How often, and with pauses of how many seconds, the engine is asked whether a killed container had no memory left.
+OOM_CHECKS, OOM_PAUSE = 6, 0.2
+#: The first of the exit codes that mean a signal.
+SIGNALLED = 128
+#: Seconds for which the removal of all containers is awaited, and between two questions whether the engine works.
+END, PING = 60.0, 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class ExecProcess:
+    """Implements `protocol.Process`: the program of docker that waits for another one's end."""
+
+    process: asyncio.subprocess.Process
+
+    async def wait(self) -> int:
+        """Wait for the end; return the exit code."""
+        code = await self.process.wait()
+        return code if code >= 0 else SIGNALLED - code
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the program of docker, which passes none on."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(number)
+
+
+class DockerContainer:
+    """Implements `protocol.Container`; `limited` is whether it has a limit of memory."""
+
+    def __init__(self, runtime: DockerRuntime, name: str, log: asyncio.subprocess.Process, *, limited: bool) -> None:
+        self._runtime = runtime
+        self._name = name
+        self._log = log
+        self._limited = limited
+        self.reason = ""
+        self.ended_at: datetime | None = None
+        self.output = log.stdout or asyncio.StreamReader()
+        self._ended = asyncio.create_task(self._wait())
+
+    async def wait(self) -> int:
+        """Wait for the end; return the exit code."""
+        return await asyncio.shield(self._ended)
+
+    def signal(self, number: int) -> None:
+        """Send a signal; nothing if the container has ended."""
+        self._limited = self._limited and number != signal.SIGKILL
+        if not self._ended.done():
+            self._runtime.later("kill", "--signal", str(int(number)), self._name)
+
+    async def exec(self, command: Sequence[str], streams: tuple[int, int, int]) -> ExecProcess:
+        """Run another program in the container; raises `StartFailed`."""
+        return ExecProcess(await self._runtime.cli.attach(("exec", "--interactive", self._name, *command), streams))
+
+    async def _wait(self) -> int:
+        """Wait until the log ends, and with it the container."""
+        await self._log.wait()
+        try:
+            code = int(await self._runtime.cli.wait_for("wait", self._name))
+        except StartFailed:
+            await self._runtime.check()
+            return KILLED
+        with contextlib.suppress(StartFailed):  # it was removed meanwhile
+            await self._read_end(code)
+        return code
+
+    async def _read_end(self, code: int) -> None:
+        """Read when the container ended, and whether memory was the reason, which the engine may learn later.
+
+        The time is the engine's, as far as that is accurate: answers of the command line arrive in another order than
+        containers end. A missing time is the year 1, which `parse_time` does not accept.
+        """
+        for _ in range(OOM_CHECKS):
+            state = json.loads(await self._runtime.cli.run("inspect", "--format", "{{json .State}}", self._name))
+            self.ended_at = self._runtime.ends.at_once(parse_time(state["FinishedAt"]))
+            if code != KILLED or not self._limited:
+                return
+            if state["OOMKilled"]:
+                self.reason = "OOMKilled"
+                return
+            await asyncio.sleep(OOM_PAUSE)
+
+
+@dataclass(frozen=True, slots=True)
+class DockerSandbox:
+    """Implements `protocol.Sandbox`.
+
+    `holder` is the container that has the network of the pod if several containers share it; without one the only
+    container has it. `containers` are the newest ones, by their names in the pod.
+    """
+
+    runtime: DockerRuntime
+    spec: SandboxSpec
+    address: str
+    holder: str
+    containers: dict[str, str] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=count)
+
+    async def start(self, spec: ContainerSpec) -> Container:
+        """Start a container, and remove the one that ran before with what it has written; raises `StartFailed`."""
+        name = self.runtime.container_name(self.spec, f"{spec.name}.{next(self.numbers)}")
+        if before := self.containers.get(spec.name):
+            self.runtime.later("rm", "--force", "--volumes", before)
+        self.containers[spec.name] = name
+        cli = self.runtime.cli
+        words = (
+            "--name",
+            name,
+            *cli.log_words(),
+            *self.runtime.labels(),
+            *self._network(),
+            *container_words(spec, cli, self.runtime.is_own),
+        )
+        await cli.create(words, spec.env)
+        await cli.run("start", name)
+        log = await cli.follow("logs", "--follow", name)
+        return DockerContainer(self.runtime, name, log, limited="memory" in spec.limits)
+
+    async def remove(self) -> None:
+        """Remove the containers, and the files in the pod's folder that belong to their users."""
+        with contextlib.suppress(StartFailed, OSError):
+            if left := [*self.containers.values(), *([self.holder] if self.holder else ())]:
+                await self.runtime.cli.run("rm", "--force", "--volumes", *left)
+            await self._remove_files()
+
+    async def _remove_files(self) -> None:
+        """Let a container delete what only its user can delete."""
+        remove(self.spec.folder)
+        if not self.spec.folder.exists():
+            return
+        mount = mount_words([Mount(self.spec.folder, "/folder")], self.runtime.is_own)
+        paths = [f"/folder/{path.name}" for path in self.spec.folder.iterdir()]
+        words = ("run", "--rm", "--network", "none", *self.runtime.labels(), *mount)
+        await self.runtime.cli.run(*words, "--entrypoint", "rm", self.spec.images[0], "-rf", *paths)
+
+    def _network(self) -> list[str]:
+        hosts = mount_words(
+            [Mount(self.runtime.hosts_file(self.spec), "/etc/hosts", read_only=True)], self.runtime.is_own
+        )
+        if self.holder:
+            return ["--network", f"container:{self.holder}", "--ipc", f"container:{self.holder}", *hosts]
+        return ["--network", self.runtime.network, "--ip", self.address, "--hostname", self.spec.host_name, *hosts]
+
+
+class DockerRuntime:
+    """Implements `protocol.Runtime`.
+
+    `images` are those of the jobs, each with its imagePullPolicy; `say` prints a line.
+    """
+
+    def __init__(self, program: str, folder: RunFolder, images: Mapping[str, str], say: Callable[[str], None]) -> None:
+        self.cli = DockerCli(program)
+        self.network = f"trainshed-{folder.name}"
+        self.ends = Ends()
+        self._folder = folder
+        self._images = images
+        self._say = say
+        self._version = ""
+        self._hosts = Hosts()
+        self._reaper: asyncio.subprocess.Process | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def problem(self) -> str:
+        """Why the engine has stopped working; empty while it works."""
+        return f"{self.cli.program} has stopped working: {self.cli.problem}" if self.cli.problem else ""
+
+    @property
+    def description(self) -> str:
+        """How replicas are isolated."""
+        return f"containers of {self.cli.program} {self._version} with the images of the job, on a network of their own"
+
+    async def open(self, hosts: Hosts) -> None:
+        """Remove what killed runs have left, get the images, and create the network; raises `StartFailed`."""
+        self._version = await self.cli.version()
+        await self._remove_left()
+        await self._get_images()
+        self._reaper = await self.cli.start_reaper(f"{RUN_LABEL}={self._folder.name}", self.network)
+        hosts.gateway = (await self._create_network(len(hosts)))[1]
+        self._hosts = hosts
+        self._keep(asyncio.create_task(self._watch()))
+
+    async def create_sandbox(self, spec: SandboxSpec) -> DockerSandbox:
+        """Reserve the address of a pod; raises `StartFailed`."""
+        address, holder = self._hosts.address(spec.namespace, spec.name), ""
+        if len(spec.images) > 1:
+            holder = self.container_name(spec, "network")
+            network = ("--network", self.network, "--ip", address, "--hostname", spec.host_name, "--ipc", "shareable")
+            words = ("run", "--detach", "--name", holder, *self.labels(), *network)
+            try:
+                await self.cli.run(*words, "--entrypoint", "sleep", spec.images[0], "365d")
+            except StartFailed as error:
+                raise StartFailed(f"cannot start the container that keeps the network of the pod: {error}") from error
+        return DockerSandbox(self, spec, address, holder)
+
+    async def close(self) -> None:
+        """Remove all containers, and the network."""
+        for task in self._tasks:
+            task.cancel()
+        if self._reaper and self._reaper.stdin:
+            self._reaper.stdin.close()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._reaper.wait(), END)
+
+    def hosts_file(self, pod: SandboxSpec) -> Path:
+        """Return the file that a pod has as /etc/hosts."""
+        return self._hosts.file(self._folder.pods, self._hosts.own_line(pod.namespace, pod.name, pod.host_name))
+
+    def labels(self) -> tuple[str, ...]:
+        """Return the options with the labels of the run."""
+        return ("--label", f"{RUN_LABEL}={self._folder.name}", "--label", f"{RUNS_LABEL}={self._folder.state.known}")
+
+    def is_own(self, mount: Mount) -> bool:
+        """Return whether a mount is a part of a volume, which SELinux may give the label of containers.
+
+        Host paths keep their labels. The folder with the socket is one of them: no label lets a container connect to
+        a program outside.
+        """
+        own = mount.source.is_relative_to(self._folder.state.path) and mount.source != self._folder.pods / "exec"
+        return own and ":" not in f"{mount.source}{mount.target}"
+
+    def container_name(self, pod: SandboxSpec, name: str) -> str:
+        """Return the name of a container: the run, the pod, a part of its uid, and a name in the pod."""
+        return f"{self._folder.name}.{pod.name}.{pod.uid[:8]}.{name}"
+
+    def later(self, *words: str) -> None:
+        """Run a command that may fail, without waiting for it."""
+        self._keep(asyncio.create_task(self._try(*words)))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def check(self) -> None:
+        """Note a problem if the engine does not answer."""
+        await self.cli.check(f"{RUN_LABEL}={self._folder.name}")
+
+    async def _try(self, *words: str) -> None:
+        with contextlib.suppress(StartFailed):
+            await self.cli.run(*words)
+
+    async def _get_images(self) -> None:
+        for image, policy in self._images.items():
+            try:
+                if policy != "Always":
+                    await self.cli.run("image", "inspect", "--format", "{{.Id}}", image)
+                    continue
+            except StartFailed:
+                if policy == "Never":
+                    raise StartFailed(f"image {image} is not here, and its imagePullPolicy is Never") from None
+            self._say(f"pulling image {image}; Ctrl-C ends it")
+            try:
+                await self.cli.pull(in_full(image), self._still_pulling)
+            except StartFailed as error:
+                raise StartFailed(f"cannot pull image {image}: {error}") from error
+
+    def _still_pulling(self, seconds: float) -> None:
+        self._say(f"still pulling after {seconds:.0f} s; {self.cli.program} answers, so the registry may be slow")
+
+    async def _watch(self) -> None:
+        while not self.problem:
+            await asyncio.sleep(PING)
+            await self.check()
+
+    async def _create_network(self, pods: int) -> IPv4Network:
+        """Create the network with addresses that no other network of the engine has; raises `StartFailed`."""
+        problem = ""
+        for subnet in subnets(pods, os.getpid()):
+            try:
+                await self.cli.run("network", "create", *self.labels(), "--subnet", str(subnet), self.network)
+            except StartFailed as error:
+                problem = str(error)
+                if not any(text in problem for text in IN_USE):
+                    break
+            else:
+                return subnet
+        raise StartFailed(f"cannot create a network: {problem}")
+
+    async def _remove_left(self) -> None:
+        """Remove the containers and networks of runs that were killed together with their reapers."""
+        own = ("--filter", f"label={RUNS_LABEL}={self._folder.state.known}")
+        containers = await self.cli.run("ps", "--all", *own, "--format", "{{.Names}}")
+        networks = await self.cli.run("network", "ls", *own, "--format", "{{.Name}}")
+        if left := [name for name in containers.split() if self._is_over(name.partition(".")[0])]:
+            await self._try("rm", "--force", "--volumes", *left)
+        for name in networks.split():
+            if self._is_over(name.removeprefix("trainshed-")):
+                await self._try("network", "rm", name)
+
+    def _is_over(self, run: str) -> bool:
+        folder = self._folder.state.path / run
+        return RUN.fullmatch(run) is not None and (is_over(folder) or not os.path.lexists(folder))
+
+
+def subnets(pods: int, first: int) -> Iterator[IPv4Network]:
+    """Yield the parts of the range that have enough addresses, beginning with one that depends on `first`."""
+    needed = max(SMALLEST, pods + 3)  # those of the network, of its gateway, and for broadcasts
+    found = list(RANGE.subnets(new_prefix=32 - (needed - 1).bit_length()))
+    for index in range(len(found)):
+        yield found[(first + index) % len(found)]
+
+
+def container_words(spec: ContainerSpec, cli: DockerCli, is_own: Callable[[Mount], bool]) -> list[str]:
+    """Return the options, the image and the arguments of a container; SELinux confines it if all mounts are own."""
+    words = [*mount_words(spec.mounts, is_own), *_limits(spec.limits)]
+    if not all(map(is_own, spec.mounts)):
+        words += ["--security-opt", "label=disable"]
+    if spec.working_dir:
+        words += ["--workdir", spec.working_dir]
+    if spec.gpus and cli.program == "podman":
+        words += [f"--device=nvidia.com/gpu={number}" for number in spec.gpus.split(",")]
+    elif spec.gpus:
+        words += ["--gpus", f'"device={spec.gpus}"']
+    if spec.command:
+        words += ["--entrypoint", spec.command[0]]
+    return [*words, spec.image, *spec.command[1:], *spec.args]
+
+
+def mount_words(mounts: Iterable[Mount], is_own: Callable[[Mount], bool]) -> list[str]:
+    """Return the options for mounts; those of host paths have lines of CSV as values.
+
+    Own ones get the label of containers where SELinux is enforced, for which docker has an option of `--volume` only.
+    """
+    words = []
+    for mount in mounts:
+        if is_own(mount):
+            words += ["--volume", f"{mount.source}:{mount.target}:{'ro,' if mount.read_only else ''}z"]
+            continue
+        fields = ["type=bind", f"source={mount.source}", f"target={mount.target}"]
+        line = io.StringIO()
+        csv.writer(line, lineterminator="").writerow([*fields, *(["readonly"] if mount.read_only else ())])
+        words += ["--mount", line.getvalue()]
+    return words
+
+
+def _limits(limits: Mapping[str, str]) -> list[str]:
+    """Return the options for limits of memory and processors. Like a kubelet, a container gets no swap."""
+    words = []
+    if memory := parse_quantity(limits.get("memory")):
+        words += ["--memory", str(int(memory)), "--memory-swap", str(int(memory))]
+    if processors := parse_quantity(limits.get("cpu")):
+        words += ["--cpu-period", str(PERIOD), "--cpu-quota", str(max(int(processors * PERIOD), 1000))]
+    return words
+
+
+def in_full(image: str) -> str:
+    """Return the name of an image with its registry, which is docker.io where none is given, as for a kubelet.
+
+    podman pulls no image without one unless its configuration lists registries to search.
+    """
+    first, slash, _ = image.partition("/")
+    if not slash:
+        return f"docker.io/library/{image}"
+    return image if "." in first or ":" in first or first == "localhost" else f"docker.io/{image}"
+
+
+def images_of(pods: Iterable[Document]) -> dict[str, str]:
+    """Return the images of pods with their imagePullPolicy, which is empty where it is not given."""
+    found: dict[str, str] = {}
+    for pod in pods:
+        for container in (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]):
+            image = str(container.get("image", ""))
+            found[image] = found.get(image) or str(container.get("imagePullPolicy") or "")
+    return found

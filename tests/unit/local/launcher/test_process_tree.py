@@ -1,0 +1,55 @@
+"""A process is killed, and no other that has got its pid meanwhile."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.second_user import only_root
+from trainshed.local.launcher.process_tree import kill_if
+
+LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
+SLEEP = ("sleep", "60")
+
+
+def with_pid(pid: int) -> subprocess.Popen[bytes]:
+    """Start a process that gets this pid, which is free."""
+    for _ in range(50):  # others of this machine may start processes too
+        LAST_PID.write_text(str(pid - 1))
+        process = subprocess.Popen(SLEEP)
+        if process.pid == pid:
+            return process
+        process.kill()
+        process.wait()
+    pytest.skip("no process has got the pid that was wanted")
+
+
+@only_root
+@pytest.mark.skipif(not LAST_PID.exists(), reason="the kernel does not let a test choose pids")
+def test_a_process_that_gets_the_pid_of_one_that_has_ended_is_not_killed():
+    meant = subprocess.Popen(SLEEP)
+    found: list[subprocess.Popen[bytes]] = []
+
+    def ends(pid: int) -> bool:
+        """Let another process have the pid, and say that the first one is meant."""
+        meant.kill()
+        meant.wait()
+        found.append(with_pid(pid))
+        return True
+
+    kill_if(meant.pid, ends)
+    with found[0] as other:
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(0.3)
+        other.kill()
+
+
+@pytest.mark.parametrize("is_meant", [True, False])
+def test_a_process_is_killed_if_it_is_meant(is_meant):
+    with subprocess.Popen(("cat",), stdin=subprocess.PIPE) as process:
+        kill_if(process.pid, lambda pid: is_meant and pid == process.pid)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert (process.wait() != 0) is is_meant

@@ -1,0 +1,105 @@
+"""Replicas reach each other: by name in namespaces, on the loopback with ports of their own otherwise."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+
+from support.builders import a_job
+from trainshed.local.runtimes.hosts import Hosts, NoPort, Ports, loopback_text, on_loopback
+from trainshed.local.runtimes.processes import with_paths
+
+
+@pytest.fixture
+def hosts() -> Hosts:
+    found = Hosts()
+    found.add_job(a_job(chief=1, worker=11))
+    return found
+
+
+@pytest.fixture
+def ports(tmp_path):
+    found = Ports(tmp_path)
+    yield found
+    found.close()
+
+
+def test_each_replica_has_an_address_and_all_its_names(hosts):
+    lines = hosts.text().splitlines()
+    assert len(lines) == 2 + 12
+    first = lines[2].split()
+    assert first[0] == hosts.address("ml", "mnist-chief-0") == "198.18.0.2"
+    for name in ("mnist-chief-0", "mnist-chief-0.ml.svc", "mnist-chief-0.mnist.ml.svc.cluster.local"):
+        assert name in first
+
+
+def test_an_address_stays_the_same_when_a_job_is_added_again(hosts):
+    before = hosts.text()
+    hosts.add_job(a_job(chief=1, worker=11))
+    assert hosts.text() == before
+
+
+def test_names_are_replaced_as_a_whole(hosts, ports):
+    text = loopback_text(
+        "mnist-worker-1.ml.svc:2222,mnist-worker-10:2222,my-mnist-worker-1,mnist-worker-1.example", hosts, ports
+    )
+    one, ten = ports.of("mnist-worker-1", 2222), ports.of("mnist-worker-10", 2222)
+    assert one != ten
+    assert text == f"127.0.0.1:{one},127.0.0.1:{ten},my-mnist-worker-1,mnist-worker-1.example"
+
+
+def test_the_environment_is_consistent(hosts, ports):
+    cluster = {"cluster": {"worker": ["mnist-worker-0.ml.svc:2222", "mnist-worker-1.ml.svc:2222"]}}
+    env = {
+        "TF_CONFIG": json.dumps(cluster),
+        "MASTER_ADDR": "mnist-worker-0",
+        "MASTER_PORT": "2222",
+        "OWN_PORT": "2222",
+        "OTHER_PORT": "8888",
+        "PET_RDZV_ENDPOINT": "mnist-worker-0:29400",
+        "PADDLE_MASTER": "127.0.0.1:2222",
+        "DASHBOARD": "http://127.0.0.1:8080",
+    }
+    found = on_loopback(env, hosts, ports, ("mnist-worker-1", [2222]))
+    first, own = ports.of("mnist-worker-0", 2222), ports.of("mnist-worker-1", 2222)
+    assert json.loads(found["TF_CONFIG"])["cluster"]["worker"] == [f"127.0.0.1:{first}", f"127.0.0.1:{own}"]
+    assert (found["MASTER_ADDR"], found["MASTER_PORT"]) == ("127.0.0.1", str(first))
+    assert (found["OWN_PORT"], found["OTHER_PORT"]) == (str(own), "8888")
+    assert found["PADDLE_MASTER"] == f"127.0.0.1:{own}", "the pod's address and its port, as others reach it"
+    assert found["DASHBOARD"] == env["DASHBOARD"]
+    assert found["PET_RDZV_ENDPOINT"] == f"127.0.0.1:{ports.of('mnist-worker-0', 29400)}"
+
+
+def test_a_port_in_use_is_not_taken(tmp_path):
+    (tmp_path / "other").mkdir()
+    probe = Ports(tmp_path / "other")
+    free = probe.of("a", 1)
+    probe.close()
+    with socket.create_server(("", free)):
+        found = Ports(tmp_path)
+        assert found.of("a", 1) != free
+        found.close()
+
+
+def test_two_runs_never_have_the_same_port(tmp_path):
+    one, other = Ports(tmp_path), Ports(tmp_path)
+    taken = [found.of(str(number), 1) for number in range(20) for found in (one, other)]
+    assert len(set(taken)) == 40
+    one.close()
+    other.close()
+
+
+def test_without_a_free_port_the_error_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("trainshed.local.runtimes.hosts.PORTS", range(20000, 20001))
+    ports = Ports(tmp_path)
+    with socket.create_server(("", 20000)), pytest.raises(NoPort, match="no free port"):
+        ports.of("a", 1)
+    ports.close()
+
+
+def test_paths_of_mounts_are_replaced():
+    paths = {"/data": "/run/x/data", "/data/in": "/run/x/in"}
+    assert with_paths("--from=/data/in/a --to=/data", paths) == "--from=/run/x/in/a --to=/run/x/data"
+    assert with_paths("/database /my/data /data.txt", paths) == "/database /my/data /data.txt"

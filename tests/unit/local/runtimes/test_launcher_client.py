@@ -1,0 +1,114 @@
+"""The program that starts containers, and the client that talks to it, never wait for each other."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+
+from trainshed.local.runtimes import launcher_client
+from trainshed.local.runtimes.launcher_client import LauncherClient
+from trainshed.local.runtimes.protocol import KILLED, StartFailed
+
+SOON = 60
+#: Signals process 1, which belongs to another user, as if it were a container; the number 0 does it no harm.
+SIGNALS_ANOTHER_USER = """
+import os, socket
+from trainshed.local.launcher.isolation import Isolation
+from trainshed.local.launcher.launcher import Launcher
+launcher = Launcher(socket.socketpair()[0], Isolation(), 1024)
+launcher._pids["container"] = 1
+os.geteuid() or os.setuid(65534)
+launcher._signal("container", 0)
+"""
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[LauncherClient]:
+    found = LauncherClient("processes")
+    await found.open()
+    yield found
+    await found.close()
+
+
+def message(*words: str) -> dict:
+    return {"argv": [*words], "env": {"PATH": os.environ["PATH"]}, "cwd": "/"}
+
+
+async def test_a_thousand_containers_start_at_the_same_time(client):
+    async def one() -> int:
+        return await (await client.start(message("true"), {})).wait()
+
+    async with asyncio.timeout(SOON):
+        assert await asyncio.gather(*(one() for _ in range(1000))) == [0] * 1000
+
+
+async def test_requests_wait_without_blocking_while_the_launcher_does_not_read(client):
+    os.kill(client._process.pid, signal.SIGSTOP)
+    long = {**message("true"), "env": {"LONG": "x" * 100_000}}
+    starts = [asyncio.create_task(client.start(long, {})) for _ in range(100)]
+    for number in range(1000):
+        client.send({"op": "signal", "id": f"absent-{number}", "number": 15})
+    await asyncio.sleep(0.1)
+    assert not any(start.done() for start in starts)
+    os.kill(client._process.pid, signal.SIGCONT)
+    async with asyncio.timeout(SOON):
+        assert [await container.wait() for container in await asyncio.gather(*starts)] == [0] * 100
+
+
+async def test_a_stopped_launcher_is_ended_with_its_containers(client):
+    container = await client.start(message("sleep", "99"), {})
+    os.kill(client._process.pid, signal.SIGSTOP)
+    async with asyncio.timeout(SOON):
+        await client.close()
+    assert await container.wait() == KILLED
+
+
+async def test_a_launcher_that_is_killed_takes_its_containers_with_it(client):
+    container = await client.start(message("sh", "-c", "echo begun; exec sleep 99"), {})
+    assert await container.output.readline() == b"begun\n"
+    os.kill(client._process.pid, signal.SIGKILL)
+    async with asyncio.timeout(SOON):
+        assert await container.wait() == KILLED
+        assert await container.output.read() == b"", "the process has ended"
+    assert client.problem == launcher_client.ENDED
+    with pytest.raises(StartFailed, match="ended unexpectedly"):
+        await client.start(message("true"), {})
+
+
+async def test_what_is_being_started_when_the_launcher_ends_has_failed_to_start(client):
+    os.kill(client._process.pid, signal.SIGSTOP)
+    starts = [asyncio.create_task(client.start(message("true"), {})) for _ in range(100)]
+    await asyncio.sleep(0.1)
+    os.kill(client._process.pid, signal.SIGKILL)
+    async with asyncio.timeout(SOON):
+        ends = await asyncio.gather(*starts, return_exceptions=True)
+    assert {(type(end), str(end)) for end in ends} == {(StartFailed, launcher_client.ENDED)}
+
+
+async def test_a_launcher_that_does_not_answer_is_a_problem(client, monkeypatch):
+    monkeypatch.setattr(launcher_client, "PING", 0.05)
+    monkeypatch.setattr(launcher_client, "SILENCE", 0.3)
+    client._look()
+    await asyncio.sleep(0.5)
+    assert not client.problem, "it answers"
+    container = await client.start(message("sleep", "99"), {})
+    os.kill(client._process.pid, signal.SIGSTOP)
+    async with asyncio.timeout(SOON):
+        assert await container.wait() == KILLED
+    assert client.problem == launcher_client.SILENT
+
+
+def test_a_container_that_acts_as_another_user_does_not_end_the_launcher():
+    subprocess.run([sys.executable, "-c", SIGNALS_ANOTHER_USER], check=True, timeout=SOON)
+
+
+@pytest.mark.parametrize("wrong", [{"env": {"NAME": "nul\0"}}, {"argv": ["tr\0ue"]}, {"cwd": "/nowhere"}])
+async def test_what_no_program_can_have_is_reported(client, wrong):
+    with pytest.raises(StartFailed):
+        await client.start({**message("true"), **wrong}, {})
