@@ -248,3 +248,31 @@ def test_a_job_whose_pods_are_refused_costs_no_request_while_nothing_changes_tha
     asked = [request for request in job.requests[mark:] if "/leases" not in request.path]
     assert 2 <= len(asked) <= 9, "a GET, a POST and at times an Event each 20 s"
     job.close()
+
+
+UNCALLED = 'Internal error occurred: failed calling webhook "w.example": Post "https://10.0.0.1:1/": connection refused'
+
+
+@pytest.mark.fault("K3")
+@pytest.mark.parametrize(("verb", "patch", "each"), [("DELETE", SUSPEND, 3), ("POST", None, 1)])
+def test_a_webhook_that_cannot_be_called_costs_few_requests(verb, patch, each):
+    job = JobRun(scope="Replica")
+    network = Denying(verb, "/pods")
+    denied(job, network, (500, "InternalError", UNCALLED), patch)
+    assert 5 * each <= network.count <= 9 * each, "after 0.1, 0.2, 0.4 ... 12.8 s, without retries in between"
+    job.close()
+
+
+@pytest.mark.fault("K3")
+def test_pods_that_a_webhook_kept_from_being_deleted_go_once_it_can_be_called():
+    job = JobRun()
+    network = Denying("DELETE", "/pods")
+    denied(job, network, (500, "InternalError", UNCALLED), SUSPEND)
+    job.cluster.loop.run_for(60)
+    before = network.count
+    job.cluster.loop.run_for(100)
+    assert 12 <= network.count - before <= 18, "three pods every 20 s"
+    network.answer = None
+    job.cluster.loop.run_for(21)
+    assert (running(job), job.states()) == ([], ["Created", "Suspended"])
+    job.close()

@@ -161,7 +161,10 @@ class NotLeader(ApiError):
 
 
 class Unavailable(ApiError):
-    """There is no valid response: the request may or may not have been carried out."""
+    """There is no valid response: the request may or may not have been carried out.
+
+    With the reason `UNCALLED` it was not.
+    """
 
     reason = "Unavailable"
 
@@ -170,6 +173,10 @@ class TooLarge(Unavailable):
     """The response is longer than it may be; nothing of it was kept."""
 
     reason = "ResponseTooLarge"
+
+
+#: The reason of `Unavailable` if the API server cannot call an admission webhook whose `failurePolicy` is `Fail`.
+UNCALLED = "WebhookUnavailable"
 
 
 class Client(Protocol):

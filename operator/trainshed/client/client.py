@@ -7,6 +7,7 @@ import contextlib
 import logging
 import re
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 
 from trainshed.api.actions import CreatePod
@@ -14,7 +15,7 @@ from trainshed.api.framework import Framework
 from trainshed.api.job import Document
 from trainshed.api.objects import JOB_NAME_LABEL, RESTART_ATTEMPT_ANNOTATION, Dependent, Pod, Resource, Service
 from trainshed.api.status_codec import has_values
-from trainshed.client import Altered, Conflict, LabelRemoved, NotFound, Unavailable
+from trainshed.client import UNCALLED, Altered, ApiError, Conflict, LabelRemoved, NotFound, TooManyRequests, Unavailable
 
 from .decode import label_removed, missing_label, owned_by_other
 from .flow_control import RETRY_DELAY, Limiter, Limiters, TokenBucket, retry
@@ -217,7 +218,8 @@ class ApiClient:
     async def _create(self, path: Path, build: Callable[[], Document]) -> tuple[bytes, bool]:
         """Create an object; return it, and whether it did not exist before."""
         try:
-            return await retry(lambda: self._write_built(self.limiters.creates, "POST", path, build)), True
+            write = partial(self._write_built, self.limiters.creates, "POST", path, build)
+            return await retry(write, _is_webhooks), True
         except AlreadyExists as error:
             return await self._ours(path, build(), error), False
 
@@ -249,7 +251,7 @@ class ApiClient:
         period = {} if grace is None else {"gracePeriodSeconds": grace}
         options = {"preconditions": known, "propagationPolicy": "Background"} | period
         try:
-            return await retry(lambda: self._write(self.limiters.deletes, "DELETE", path, options))
+            return await retry(lambda: self._write(self.limiters.deletes, "DELETE", path, options), _is_no_throttling)
         except NotFound:
             return None
         except Conflict as error:
@@ -267,6 +269,16 @@ class ApiClient:
     def _write_built(self, limiter: Limiter, verb: str, path: Path, build: Callable[[], object]) -> Awaitable[bytes]:
         """Do the same as `_write`; the body is built when the limiter admits it, and is not kept after it is sent."""
         return limiter.run(path.namespace, lambda: self.rest.write(verb, path, build(), self.may_write))
+
+
+def _is_webhooks(error: ApiError) -> bool:
+    """Return whether an error is that of a webhook, which has it for each object; the plan is tried again later."""
+    return error.reason == UNCALLED or (isinstance(error, TooManyRequests) and error.from_webhook)
+
+
+def _is_no_throttling(error: ApiError) -> bool:
+    """Return whether the server does not ask to wait. A deletion is planned again after any error."""
+    return not isinstance(error, TooManyRequests) or error.from_webhook
 
 
 def require_unaltered(found: Child, kind: str, name: str, owner: str) -> Child:

@@ -354,13 +354,20 @@ async def run_concurrently(calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]
     return [result, *(task.result() for task in tasks)]
 
 
-async def retry(call: Callable[[], Awaitable[T]]) -> T:
-    """Await `call`, and retry it a few times while the outcome is unknown or the server throttles."""
+async def retry(call: Callable[[], Awaitable[T]], is_final: Callable[[ApiError], bool] = lambda _error: False) -> T:
+    """Await `call`, and retry it a few times while the outcome is unknown or the server throttles.
+
+    Errors that are `is_final` are not retried.
+    """
     for tried in range(1, TRIES):
         try:
             return await call()
-        except Unavailable:
+        except Unavailable as error:
+            if is_final(error):
+                raise
             await asyncio.sleep(RETRY_DELAY * 2**tried * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
         except TooManyRequests as error:
+            if is_final(error):
+                raise
             await asyncio.sleep(error.wait * random.uniform(1.0, 1.5))  # noqa: S311 - jitter
     return await call()

@@ -13,6 +13,7 @@ import msgspec
 import orjson
 
 from trainshed.client import (
+    UNCALLED,
     AdmissionDenied,
     ApiError,
     Conflict,
@@ -108,6 +109,7 @@ MAX_PAGES = 8
 #: (apiserver/pkg/admission/plugin/webhook/errors), a policy 401, 403, 413 or 422 (.../plugin/policy/validating). A
 #: webhook that cannot be called is an error of the server ("Internal error occurred: failed calling webhook …").
 WEBHOOK = re.compile(r'admission webhook "[^"]*" denied the request')
+NOT_CALLED = re.compile(r'Internal error occurred: failed calling webhook "')
 POLICY = re.compile(r"""\S+ "[^"]*" is forbidden: ValidatingAdmissionPolicy '""")
 #: Characters that are kept of the server's error message once it is redacted, and bytes that are read of one that is no
 #: JSON.
@@ -285,7 +287,8 @@ def _error(answer: Answer, body: bytes | None = None) -> ApiError:
     if status == HTTPStatus.FORBIDDEN:
         return Forbidden(message, _denial(said))
     if status in UNSETTLED or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return Unavailable(f"{status}: {message}", "Unauthorized" if status == HTTPStatus.UNAUTHORIZED else "")
+        uncalled = UNCALLED if NOT_CALLED.match(said) else ""
+        return Unavailable(f"{status}: {message}", "Unauthorized" if status == HTTPStatus.UNAUTHORIZED else uncalled)
     known: dict[int, type[ApiError]] = {
         HTTPStatus.NOT_FOUND: NotFound,
         HTTPStatus.CONFLICT: Conflict,

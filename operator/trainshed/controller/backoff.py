@@ -6,6 +6,7 @@ import re
 
 from trainshed.api.job import JobKey
 from trainshed.client import (
+    UNCALLED,
     Altered,
     ApiError,
     Conflict,
@@ -19,6 +20,8 @@ from trainshed.client import (
 #: Back-off in seconds, the first and the longest: after a definite refusal, which people must resolve, and after any
 #: other error, which is usually transient (a few seconds after an outage all jobs must continue).
 AFTER_NO, AFTER_ERROR = (1.0, 20.0), (0.1, 8.0)
+#: Back-off while a webhook cannot be called: its server starts again within seconds, or people must see to it.
+AFTER_WEBHOOK = (0.1, 20.0)
 #: Back-off after a conflict: one is normal and must cost no noticeable time. Where another client writes the job tens
 #: of times a second, only one try in several succeeds, and a longer back-off would keep the status from ever being
 #: stored.
@@ -84,4 +87,6 @@ def limits_of(error: ApiError) -> tuple[float, float]:
         return AFTER_CONFLICT
     if isinstance(error, StatusRejected) and not isinstance(error, StatusReverted):
         return AFTER_REJECTION
+    if error.reason == UNCALLED:
+        return AFTER_WEBHOOK
     return AFTER_NO if isinstance(error, (Forbidden, Invalid, NameConflict)) else AFTER_ERROR

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from functools import partial
 from types import MappingProxyType
@@ -47,6 +47,7 @@ from trainshed.plan import dependents
 from trainshed.plan.messages import action_events, success_events, waiting_for_previous_job
 
 from .cache import Cache
+from .deletions import Deletions, Task
 from .events import EventRecorder
 from .observer import Observer
 from .undone_writes import RepeatedWrites, stops_others
@@ -66,10 +67,6 @@ class Group(IntEnum):
     PODS = 2
     DELETIONS = 3
     JOB = 4
-
-
-#: Deletions of one plan that are in flight at a time.
-MAX_DELETIONS = 32
 
 
 class Traits(msgspec.Struct, frozen=True):
@@ -110,10 +107,6 @@ class Outcome(msgspec.Struct, frozen=True):
     changed: bool = False
 
 
-#: Executes one action.
-Task = Callable[[], Awaitable[None]]
-
-
 class _Record(msgspec.Struct, frozen=True):
     """The actions of one reconcile that have succeeded so far, and the Events of those that failed.
 
@@ -133,11 +126,12 @@ class Executor:
         self._cache = cache
         self._recorder = recorder
         self._metrics = metrics
-        self._writes = RepeatedWrites()
+        self._writes, self._deletions = RepeatedWrites(), Deletions()
 
     def step_down(self) -> None:
         """Forget what was written: another replica writes now."""
         self._writes.clear()
+        self._deletions.clear()
 
     async def run(self, snapshot: Snapshot, actions: Iterable[Action]) -> Outcome:
         """Execute the actions and return their outcome, as their groups say.
@@ -149,12 +143,16 @@ class Executor:
             return Outcome()
 
         tasks: dict[Group, list[Task]] = {}
+        deletions: dict[Hashable, list[Task]] = {}
         for action in wanted:
-            group = Group.DELETIONS if is_role_update(action) else TRAITS[type(action)].group
-            tasks.setdefault(group, []).append(partial(self._run, snapshot, action, record))
+            group, task = TRAITS[type(action)].group, partial(self._run, snapshot, action, record)
+            if group is Group.DELETIONS or is_role_update(action):
+                deletions.setdefault(_words(action), []).append(task)
+            else:
+                tasks.setdefault(group, []).append(task)
         try:
             create = partial(_create, tasks, was_refused=snapshot.refusal is not None)
-            made, deleted = await run_concurrently([create, partial(_delete, tasks)])
+            made, deleted = await run_concurrently([create, partial(self._deletions.run, snapshot.job.uid, deletions)])
             errors = [*made, *deleted] or await _delete_job(tasks)
         finally:
             for event, names in success_events(snapshot, record.done).items():
@@ -293,24 +291,6 @@ async def _create(tasks: Mapping[Group, list[Task]], *, was_refused: bool) -> li
         return await run_with_slow_start([first_pod, *pods[1:]])
 
     return [error for found in await run_concurrently([create_services, create_pods]) for error in found]
-
-
-async def _delete(tasks: Mapping[Group, list[Task]]) -> list[ApiError]:
-    """Carry out all deletions; return the errors. That one is refused says nothing about the others."""
-    errors: list[ApiError] = []
-    found = tasks.get(Group.DELETIONS, ())
-    remaining = iter(found)
-
-    async def work() -> None:
-        for task in remaining:
-            try:
-                await task()
-            except ApiError as error:
-                errors.append(error)
-
-    if found:
-        await run_concurrently([work] * min(MAX_DELETIONS, len(found)))
-    return errors
 
 
 def _failure_events(snapshot: Snapshot, action: Action, error: ApiError) -> Iterator[Event]:
