@@ -12,6 +12,9 @@ from trainshed.api.job import JobKey
 T = TypeVar("T")
 #: A reconcile that keeps the event loop no longer than this many seconds is not counted; most jobs need less.
 SHORT = 0.002
+#: Seconds of the tasks of a reconcile that are not counted for each write that has succeeded: about three times what
+#: most need. How many of these there are is bounded by the limiters, which serve the namespaces in turn.
+WRITE = 0.0005
 #: The part of the time that the other reconciles of one namespace may take in the long run, and the seconds that they
 #: may take at once.
 SHARE, BURST = 0.2, 0.25
@@ -74,14 +77,27 @@ class LoopTime:
 
 
 class Timed(Generic[T]):
-    """A coroutine, to be awaited once, and the `seconds` for which it has kept the event loop so far.
+    """A coroutine, to be awaited once, and for how long it has kept the event loop so far.
 
-    Time in which the thread did not run is not counted: the machine may be busy, or the process stopped.
+    The coroutines of its tasks that `task` has wrapped count for it: it is their `account`. Time in which the thread
+    did not run is not counted: the machine may be busy, or the process stopped.
     """
 
-    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
-        self.seconds = 0.0
+    def __init__(self, coroutine: Coroutine[Any, Any, T], account: Timed[Any] | None = None) -> None:
         self._coroutine = coroutine
+        self._account = account
+        self._own = self._free = 0.0
+        #: What the tasks needed by the clock of the event loop, which may tick in milliseconds, and of the thread.
+        self._elapsed = self._processor = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of the coroutine itself, and those of its tasks beyond what is exempt."""
+        return self._own + max(min(self._elapsed, self._processor) - self._free, 0.0)
+
+    def exempt(self, writes: int) -> None:
+        """Do not count what this many writes need."""
+        self._free += writes * WRITE
 
     def __await__(self) -> Generator[Any, Any, T]:
         return cast("Generator[Any, Any, T]", self)
@@ -93,7 +109,7 @@ class Timed(Generic[T]):
         return self.send(None)
 
     def send(self, value: object) -> object:
-        """Run the coroutine until it waits; `await` calls this with what it has waited for."""
+        """Run the coroutine until it waits; `await` and tasks call this with what it has waited for."""
         return self._step(self._coroutine.send, value)
 
     def throw(self, error: BaseException) -> object:
@@ -104,12 +120,21 @@ class Timed(Generic[T]):
         """Close the coroutine."""
         self._coroutine.close()
 
+    def task(self, coroutine: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
+        """Return the coroutine of a task so that its time counts for this one."""
+        return cast("Coroutine[Any, Any, Any]", Timed(coroutine, self))
+
     def _step(self, run: Callable[[Any], object], value: object) -> object:
-        began, processor = _clock(), time.thread_time()
+        account, began, ran = self._account, _clock(), time.thread_time()
         try:
             return run(value)
         finally:  # in a simulation the clock of the event loop stands still
-            self.seconds += min(_clock() - began, time.thread_time() - processor)
+            elapsed, processor = _clock() - began, time.thread_time() - ran
+            if account is None:
+                self._own += min(elapsed, processor)
+            else:
+                account._elapsed += elapsed  # noqa: SLF001 - of the same class
+                account._processor += processor  # noqa: SLF001
 
 
 def _clock() -> float:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -30,6 +31,7 @@ from trainshed.client import (
     Unavailable,
 )
 from trainshed.client.finalizers import release_unselected
+from trainshed.client.flow_control import run_concurrently
 from trainshed.client.redaction import redact_error
 from trainshed.plan import status_details
 from trainshed.plan.pod_groups import latest_message
@@ -146,7 +148,7 @@ class Reconciler:
 
     async def _verify_pods(self, snapshot: Snapshot, names: Iterable[str]) -> LabelRemoved | None:
         """GET the pods that are missing in the cache: a pod that only the watch lost must not cause a restart."""
-        for error in await asyncio.gather(*(self._verify_pod(snapshot, name) for name in names)):
+        for error in await run_concurrently([partial(self._verify_pod, snapshot, name) for name in names]):
             if isinstance(error, LabelRemoved):
                 return error
             if error:
@@ -211,9 +213,10 @@ class Reconciler:
         is_known = await self._report_refusal(key, snapshot, error)
         times = [time for time in (later, plan.requeue_at) if time]
         changes = () if later else _turned(snapshot.status, plan.status)
-        done = "" if is_known and not outcome.changed else outcome.message
+        done = "" if is_known and not outcome.writes else outcome.message
         message = ", ".join(filter(None, (*changes, done)))
-        return Result(min(times, default=None), message, error, known=is_known, waits=later is not None)
+        waits, writes = later is not None, outcome.writes
+        return Result(min(times, default=None), message, error, known=is_known, waits=waits, writes=writes)
 
     async def _store_planned_status(self, key: JobKey, snapshot: Snapshot, plan: Plan) -> None:
         """Store the status of a plan. If it is refused nothing else is done, but Roles must not name other's pods."""

@@ -14,7 +14,7 @@ import msgspec
 
 from trainshed.api.job import JobKey
 from trainshed.client import ApiError, Conflict, PreviousJobTerminating
-from trainshed.client.flow_control import RECONCILE_NUMBER
+from trainshed.client.flow_control import RECONCILE_NUMBER, TASK_WRAPPER
 from trainshed.process import job_fields
 
 from .backoff import AFTER_CONFLICT, AFTER_ERROR, CAUSES_EVENTS, LASTING, LONG, PAUSE, Failures, limits_of
@@ -251,7 +251,8 @@ class Result(msgspec.Struct, frozen=True):
     """The result of a reconcile: when to requeue, what was done, for the log, and the error that needs a back-off.
 
     A `known` error was reported before, also if its message differs. `pods` is the number of pods that the job has.
-    `waits` is whether its status has changed and is not to be written yet: that is no success of a write.
+    `waits` is whether its status has changed and is not to be written yet: that is no success of a write. `writes` is
+    the number of actions that succeeded.
     """
 
     requeue_at: datetime | None = None
@@ -260,6 +261,7 @@ class Result(msgspec.Struct, frozen=True):
     known: bool = False
     pods: int = 0
     waits: bool = False
+    writes: int = 0
 
 
 class ReconcilerProtocol(Protocol):
@@ -326,8 +328,10 @@ class Worker:
         RECONCILE_NUMBER.set(next(self._numbers))
         idle, pods, continues = False, 0, False
         timed = Timed(self._result(key, now))
+        TASK_WRAPPER.set(timed.task)
         try:
             result = await timed
+            timed.exempt(result.writes)
             idle, pods = not (result.message or result.error), result.pods
             continues = result.error is None and result.requeue_at is not None and result.requeue_at <= now
             self._settle(key, now, result)

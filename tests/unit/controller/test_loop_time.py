@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
+from support.harness import KEY, Harness, a_spec
 from support.virtual_time import clock, in_virtual_time
 from trainshed.api.job import JobKey
+from trainshed.client.flow_control import TASK_WRAPPER, run_concurrently
 from trainshed.controller.health import LoopLagMonitor
-from trainshed.controller.loop_time import BURST, PAUSE, SHARE, SHORT, SHORTEST_PAUSE, LoopTime, Timed
+from trainshed.controller.loop_time import BURST, PAUSE, SHARE, SHORT, SHORTEST_PAUSE, WRITE, LoopTime, Timed
 from trainshed.controller.metrics import Metrics
 from trainshed.controller.workqueue import STARTING, Result, Worker, WorkQueue
 
@@ -135,10 +138,13 @@ async def test_a_worker_counts_the_time_in_which_reconciles_keep_the_loop_and_no
     class Large:
         async def reconcile(self, key: JobKey, _now: datetime) -> Result:
             seen.append(key)
-            keep(2 * BURST if key == CROWD[0] else 0)
-            await asyncio.sleep(2 * BURST)
-            keep(BURST if key == CROWD[0] else 0)
+            keep(BURST / 2 if key == CROWD[0] else 0)
+            await run_concurrently([partial(asyncio.sleep, 2 * BURST), partial(self.send, key)])
             return Result()
+
+        async def send(self, key: JobKey) -> None:
+            await asyncio.sleep(0)
+            keep(2 * BURST if key == CROWD[0] else 0)
 
     queue = WorkQueue(lambda _seconds: None)
     task = asyncio.create_task(Worker(queue, {"": Large()}, Metrics(), lambda: True, lambda: datetime.now(UTC)).run())
@@ -152,6 +158,72 @@ async def test_a_worker_counts_the_time_in_which_reconciles_keep_the_loop_and_no
     await asyncio.sleep(BURST)
     assert seen == [QUIET, QUIET, CROWD[0], CROWD[1], QUIET]
     task.cancel()
+
+
+async def nothing(_harness: Harness) -> None:
+    pass
+
+
+async def suspend(harness: Harness) -> None:
+    await harness.run_all()
+    harness.world.edit("TFJob", "mnist", lambda spec: spec["runPolicy"].update(suspend=True))
+    harness.hear()
+
+
+async def hide(harness: Harness) -> None:
+    harness.world.submit("TFJob", "mnist", a_spec(Worker=8), {"trainshed.dev/restart-scope": "Job"})
+    harness.hear()
+    await harness.run_all()
+    for name in list(harness.world.pods):
+        harness.world.hide(name)
+    harness.hear()
+
+
+@pytest.mark.parametrize(
+    ("verb", "prepare", "spec"),
+    [
+        ("create_pod", nothing, a_spec(Worker=8)),
+        ("create_service", nothing, a_spec(Worker=8)),
+        ("delete_pod", suspend, a_spec(Worker=8)),
+        ("seek_pod", hide, None),
+    ],
+)
+async def test_what_a_reconcile_does_on_the_loop_counts_in_whichever_task(verb, prepare, spec):
+    harness, calls = Harness(spec), []
+    await prepare(harness)
+    call = getattr(harness.world, verb)
+
+    async def heavy(*arguments: object) -> object:
+        await asyncio.sleep(0)
+        keep(0.01)
+        calls.append(arguments)
+        return await call(*arguments)
+
+    setattr(harness.world, verb, heavy)
+    timed = Timed(harness.reconciler.reconcile(KEY, harness.now()))
+    TASK_WRAPPER.set(timed.task)
+    await timed
+    assert len(calls) == 8
+    assert timed.seconds >= 8 * 0.01 * 0.8
+
+
+async def test_what_small_writes_need_that_succeed_does_not_count_and_what_others_need_does():
+    async def story(writes: int) -> float:
+        async def task() -> None:
+            await asyncio.sleep(0)
+            keep(WRITE)
+
+        async def work() -> None:
+            await run_concurrently([partial(asyncio.sleep, 0), *[task] * 40])
+
+        timed = Timed(work())
+        TASK_WRAPPER.set(timed.task)
+        await timed
+        timed.exempt(writes)
+        return timed.seconds
+
+    assert await story(0) >= 40 * WRITE * 0.8
+    assert await story(80) < 10 * WRITE
 
 
 async def test_a_timed_coroutine_returns_raises_and_is_cancelled_like_any_other():
