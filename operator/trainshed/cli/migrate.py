@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -24,10 +24,10 @@ from trainshed.client.client import CORE, Lister
 from trainshed.client.credentials import Credentials, NoCredentials
 from trainshed.client.http import HttpTransport
 from trainshed.client.kubeconfig import find_credentials
-from trainshed.client.lists import DOCUMENTS, PODS, SERVICES, dependent_decoder
+from trainshed.client.lists import JOBS, PODS, SERVICES, dependent_decoder
 from trainshed.client.transport import Path, RestClient
 from trainshed.config import Config
-from trainshed.controller.store import ChildObject, Owner, owner_of
+from trainshed.controller.store import ChildObject, Owner, owner_of, with_spec
 from trainshed.frameworks import served
 
 from .operator import config_of
@@ -68,8 +68,10 @@ async def inspect_cluster(lister: Lister, namespace: str, flags: tuple[str, ...]
     )
     settings = effective_config(cluster_state, flags)
     namespaces = (namespace,) if namespace else settings.namespaces
-    snapshots = [snapshot for name in namespaces or ("",) for snapshot in await _snapshots(lister, settings, name, now)]
-    forecasts = sorted(map(dry_run, snapshots), key=lambda forecast: forecast.severity)
+    found = [
+        dry_run(snapshot) for name in namespaces or ("",) for snapshot in await _snapshots(lister, settings, name, now)
+    ]
+    forecasts = sorted(found, key=lambda forecast: forecast.severity)
     return Report(
         tuple(run_checks(cluster_state, served(settings.mpi_version))), settings, tuple(forecasts), namespaces
     )
@@ -127,12 +129,13 @@ def _by_owner(items: Iterable[ChildT]) -> defaultdict[Owner, tuple[ChildT, ...]]
     return found
 
 
-async def _snapshots(lister: Lister, settings: Config, namespace: str, now: datetime) -> list[Snapshot]:
+async def _snapshots(lister: Lister, settings: Config, namespace: str, now: datetime) -> Iterator[Snapshot]:
+    """Return the snapshots of the jobs. A spec is decoded when its turn comes: all of them would fill the memory."""
     known = served(settings.mpi_version, settings.kinds)
     documents = [
         (document, framework)
         for framework in known
-        for document in await lister.all(Path(framework.prefix, framework.plural, namespace), DOCUMENTS)
+        for document in await lister.all(Path(framework.prefix, framework.plural, namespace), JOBS)
     ]
     # The children are listed after the jobs: objects created in between are then not reported as missing.
     children = Children(
@@ -146,7 +149,7 @@ async def _snapshots(lister: Lister, settings: Config, namespace: str, now: date
             if item.job or kind != SERVICE_ACCOUNTS
         ],
     )
-    return [children.snapshot(document, framework, settings, now) for document, framework in documents]
+    return (children.snapshot(with_spec(document), framework, settings, now) for document, framework in documents)
 
 
 STEPS = """\

@@ -10,6 +10,7 @@ from enum import IntEnum, StrEnum
 import msgspec
 from msgspec.structs import replace
 
+from trainshed.api import foreign_text
 from trainshed.api.actions import (
     Action,
     CreateDependent,
@@ -171,6 +172,8 @@ def _has_our_status(definition: Document) -> bool:
 RECONCILES = 5
 #: Names that a sentence lists; the rest are counted.
 NAMES = 3
+#: Sentences of a forecast, and characters of one of them.
+MESSAGES, LONGEST = 10, 500
 
 
 class Severity(IntEnum):
@@ -182,36 +185,53 @@ class Severity(IntEnum):
 
 
 class JobForecast(msgspec.Struct, frozen=True):
-    """The forecast for a job: the severity, and sentences about the changes; no sentence if nothing changes."""
+    """The forecast for a job: the severity, and sentences about the changes; no sentence if nothing changes.
 
-    snapshot: Snapshot
+    It has no part of the job, which may be large.
+    """
+
+    subject: str
     severity: Severity
     messages: tuple[str, ...]
 
-    @property
-    def state(self) -> str:
-        """The state of the job, as `kubectl get` prints it in the column STATE."""
-        return self.snapshot.status.current_state
-
     def __str__(self) -> str:
-        job, pods = self.snapshot.job, len(self.snapshot.pods)
-        name = f"{job.kind} {job.namespace}/{job.name} ({self.state}, {pods} {'pod' if pods == 1 else 'pods'})"
-        return f"{name}: {'; '.join(self.messages) or 'no change'}"
+        return f"{self.subject}: {'; '.join(self.messages) or 'no change'}"
+
+
+def subject(snapshot: Snapshot) -> str:
+    """Return which job this is, its state as `kubectl get` prints it in the column STATE, and its pods."""
+    job, pods = snapshot.job, len(snapshot.pods)
+    state = snapshot.status.current_state
+    return f"{job.kind} {job.namespace}/{job.name} ({state}, {pods} {'pod' if pods == 1 else 'pods'})"
 
 
 def dry_run(snapshot: Snapshot) -> JobForecast:
-    """Return the forecast for a job: a change needs attention if it harms the job, or pods that are still running."""
+    """Return the forecast for a job: a change needs attention if it harms the job, or pods that are still running.
+
+    However long the names and values of a job are, and however many errors it has, a forecast is short.
+    """
+    forecast = _forecast(snapshot)
+    messages = [foreign_text.one_line(message, LONGEST) for message in forecast.messages[:MESSAGES]]
+    more = [f"{len(forecast.messages) - MESSAGES} more"] if len(forecast.messages) > MESSAGES else []
+    return replace(forecast, messages=(*messages, *more))
+
+
+def _forecast(snapshot: Snapshot) -> JobForecast:
     job = snapshot.job
     if job.policy.managed_elsewhere:
         return JobForecast(
-            snapshot, Severity.UNCHANGED, ("not reconciled: spec.runPolicy.managedBy names another controller",)
+            subject(snapshot),
+            Severity.UNCHANGED,
+            ("not reconciled: spec.runPolicy.managedBy names another controller",),
         )
     if job.problems:
         return JobForecast(
-            snapshot, Severity.WILL_CHANGE if snapshot.status.over else Severity.NEEDS_ATTENTION, _invalid(snapshot)
+            subject(snapshot),
+            Severity.WILL_CHANGE if snapshot.status.over else Severity.NEEDS_ATTENTION,
+            _invalid(snapshot),
         )
     plans = tuple(_plans(snapshot))
-    forecast = JobForecast(snapshot, Severity.UNCHANGED, ())
+    forecast = JobForecast(subject(snapshot), Severity.UNCHANGED, ())
     for part in (_conditions(snapshot, plans), _deletions(snapshot, plans), _other_changes(snapshot, plans)):
         forecast = replace(
             forecast, severity=max(forecast.severity, part.severity), messages=(*forecast.messages, *part.messages)
@@ -256,7 +276,7 @@ def _conditions(snapshot: Snapshot, plans: tuple[Plan, ...]) -> JobForecast:
         if messages
         else Severity.UNCHANGED
     )
-    return JobForecast(snapshot, severity, tuple(messages))
+    return JobForecast(subject(snapshot), severity, tuple(messages))
 
 
 def _restarts(before: Status, after: Status) -> bool:
@@ -269,15 +289,17 @@ def _deletions(snapshot: Snapshot, plans: tuple[Plan, ...]) -> JobForecast:
     """Return the deletions of pods, or of the job itself."""
     actions = [action for step in plans for action in step.actions]
     if any(isinstance(action, DeleteJob) for action in actions):
-        return JobForecast(snapshot, Severity.WILL_CHANGE, ("job deleted: ttlSecondsAfterFinished has passed",))
+        return JobForecast(
+            subject(snapshot), Severity.WILL_CHANGE, ("job deleted: ttlSecondsAfterFinished has passed",)
+        )
     uids = {action.uid for action in actions if isinstance(action, DeletePod)}
     deleted = [pod for pod in snapshot.pods if pod.uid in uids]
     if not deleted:
-        return JobForecast(snapshot, Severity.UNCHANGED, ())
+        return JobForecast(subject(snapshot), Severity.UNCHANGED, ())
     status = plans[-1].status
     wanted = not (status.over or status.true(ConditionType.SUSPENDED))
     severity = Severity.NEEDS_ATTENTION if wanted and any(_active(pod) for pod in deleted) else Severity.WILL_CHANGE
-    return JobForecast(snapshot, severity, (f"{listed([pod.name for pod in deleted])} deleted",))
+    return JobForecast(subject(snapshot), severity, (f"{listed([pod.name for pod in deleted])} deleted",))
 
 
 def _active(pod: Pod) -> bool:
@@ -291,7 +313,7 @@ def _other_changes(snapshot: Snapshot, plans: tuple[Plan, ...]) -> JobForecast:
         if not isinstance(action, (DeletePod, DeleteJob)):
             groups[_kind_and_verb(action)].append(action.name)
     messages = [f"{listed(names, kind)} {verb}" for (kind, verb), names in groups.items()]
-    return JobForecast(snapshot, Severity.WILL_CHANGE if messages else Severity.UNCHANGED, tuple(messages))
+    return JobForecast(subject(snapshot), Severity.WILL_CHANGE if messages else Severity.UNCHANGED, tuple(messages))
 
 
 def _kind_and_verb(action: Action) -> tuple[str, str]:

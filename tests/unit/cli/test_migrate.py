@@ -10,7 +10,7 @@ from rich.console import Console
 from support.builders import a_job, pods_of, running, seen
 from trainshed.cli import cli
 from trainshed.cli.migrate import Report, _print
-from trainshed.cli.preflight import Check, JobForecast, Severity, State, dry_run
+from trainshed.cli.preflight import Check, JobForecast, Severity, State, dry_run, subject
 from trainshed.config import Config
 
 ROOT = Path(__file__).parents[3]
@@ -38,7 +38,7 @@ def test_a_cluster_that_cannot_be_read_is_an_error(tmp_path):
 def test_the_most_severe_job_is_last_and_followed_by_a_summary(capsys):
     job = a_job(worker=1)
     fine = dry_run(seen(job, *pods_of(job), status=running(job)))
-    bad = JobForecast(seen(job), Severity.NEEDS_ATTENTION, ("[it] would fail",))
+    bad = JobForecast(subject(seen(job)), Severity.NEEDS_ATTENTION, ("[it] would fail",))
     settings = Config(flag_warnings=("--a is ignored: b",))
     found = Check(State.ACTION_REQUIRED, "v1 runs", "kubectl scale")
     lines = printed(Report((found,), settings, (fine, bad)), capsys)

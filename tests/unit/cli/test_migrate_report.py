@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 import pytest
 
-from support.builders import a_job, seen
 from support.cluster_objects import ENTITLED, deployment
 from trainshed.cli.migrate import Report, effective_config
 from trainshed.cli.operators import ClusterState
@@ -74,5 +73,5 @@ def test_different_flags_of_several_deployments_are_no_default():
     ],
 )
 def test_a_report_is_sound_without_errors_and_jobs_that_need_attention(state, severity, sound):
-    outlook = JobForecast(seen(a_job(worker=1)), severity, ())
+    outlook = JobForecast("TFJob", severity, ())
     assert Report((Check(state, ""),), Config(), (outlook,)).ok is sound
