@@ -30,7 +30,7 @@ from trainshed.config import Config
 from trainshed.controller.store import ChildObject, Owner, owner_of, with_spec
 from trainshed.frameworks import served
 
-from .operator import config_of
+from .operator_flags import config_of
 from .operators import ClusterState, command_line, where
 from .preflight import Check, JobForecast, Severity, State, dry_run, listed, run_checks
 

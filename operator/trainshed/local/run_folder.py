@@ -19,6 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from trainshed.local.launcher.process_tree import kill_if
+from trainshed.local.runtimes.replaced_paths import remove_links
 
 from .paths import remove
 from .state_folder import StateFolder, is_own_file, make_private, open_state, read_mark
@@ -37,7 +38,7 @@ BEGIN = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """A folder that belongs to one run as long as the descriptor `lock` is open."""
+    """Implements `runtimes.protocol.Run`: a folder that belongs to one run as long as `lock` is open."""
 
     path: Path
     lock: int
@@ -47,6 +48,16 @@ class RunFolder:
     def name(self) -> str:
         """The name, which differs from that of every other run."""
         return self.path.name
+
+    @property
+    def root(self) -> Path:
+        """The folder that has all runs and claims."""
+        return self.state.path
+
+    @property
+    def known(self) -> str:
+        """A text that no other such folder has."""
+        return self.state.known
 
     @property
     def logs(self) -> Path:
@@ -62,6 +73,11 @@ class RunFolder:
     def links(self) -> Path:
         """The link to a folder of links, if the run has one."""
         return self.pods / "links"
+
+    def is_over(self, name: str) -> bool:
+        """Return whether this is the name of a run that has ended, or whose folder was removed."""
+        folder = self.root / name
+        return RUN.fullmatch(name) is not None and (is_over(folder) or not os.path.lexists(folder))
 
     def close(self) -> None:
         """Remove everything except for the logs."""
@@ -106,16 +122,6 @@ def clean_up(root: Path) -> None:
                 folder.rmdir()
     for folder in finished[: max(0, len(finished) - KEPT)]:
         remove(folder)
-
-
-def remove_links(note: Path) -> None:
-    """Remove the folder of links to which a link leads, and nothing but links in it."""
-    with contextlib.suppress(OSError):
-        folder = note.readlink()
-        for link in folder.iterdir():
-            if link.is_symlink():
-                link.unlink()
-        folder.rmdir()
 
 
 def is_over(folder: Path) -> bool:

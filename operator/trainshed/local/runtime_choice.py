@@ -20,6 +20,7 @@ from trainshed.local.runtimes.linux_namespaces import NamespaceRuntime
 from trainshed.local.runtimes.processes import ProcessRuntime
 from trainshed.local.runtimes.protocol import Runtime, StartFailed
 from trainshed.local.runtimes.python import Python, find_python, with_names
+from trainshed.local.runtimes.replaced_paths import ReplacedPaths
 
 from . import differences
 from .options import LocalJob, Options, Refused
@@ -112,7 +113,7 @@ class RuntimeChoice:
         if name == "namespaces":
             return NamespaceRuntime(python, self._folder.pods / "shared", current_folder())
         ports = Ports(self._folder.state.path / PORTS)
-        return ProcessRuntime(python, ports, self._own_ports(), current_folder(), self._folder.links)
+        return ProcessRuntime(python, ports, self._own_ports(), current_folder(), ReplacedPaths(self._folder.links))
 
     def _python(self) -> Python:
         folder = self._folder.pods / "bin"

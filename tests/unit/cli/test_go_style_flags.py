@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from trainshed.cli.operator import translated
+from trainshed.cli.operator_flags import translated
 
 OPTIONS = [
     click.Option(["--name", "--alias"]),

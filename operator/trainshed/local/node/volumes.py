@@ -1,5 +1,9 @@
 """The volumes of a pod as folders of this machine, and where its containers mount them.
 
+How a mount becomes a path is decided here alone: a `Mount` has the path of this machine and that of the container, and
+others ask. A runtime only carries it out, by a mount of Linux, an option of docker, or the one path in place of the
+other. It adds none but its /etc/hosts.
+
 Names and paths were checked before (`validation`), but claims outlive their runs, and a container may change what is
 in a volume while it runs: so each path is also resolved below its root (`paths`) when it is written or mounted.
 

@@ -20,11 +20,10 @@ from trainshed.api.coerce import parse_time
 from trainshed.api.job import Document
 from trainshed.api.quantities import parse_quantity
 from trainshed.local.paths import remove
-from trainshed.local.run_folder import RUN, RunFolder, is_over
 
 from .docker_cli import DockerCli
 from .hosts import Hosts
-from .protocol import KILLED, Container, ContainerSpec, Ends, Mount, SandboxSpec, StartFailed
+from .protocol import KILLED, Container, ContainerSpec, Ends, Mount, Run, SandboxSpec, StartFailed
 
 #: The labels of containers and networks: the run, and the mark of the folder that has all runs of this user.
 RUN_LABEL, RUNS_LABEL = "trainshed.run", "trainshed.runs"
@@ -182,11 +181,11 @@ class DockerRuntime:
     `images` are those of the jobs, each with its imagePullPolicy; `say` prints a line.
     """
 
-    def __init__(self, program: str, folder: RunFolder, images: Mapping[str, str], say: Callable[[str], None]) -> None:
+    def __init__(self, program: str, run: Run, images: Mapping[str, str], say: Callable[[str], None]) -> None:
         self.cli = DockerCli(program)
-        self.network = f"trainshed-{folder.name}"
+        self.network = f"trainshed-{run.name}"
         self.ends = Ends()
-        self._folder = folder
+        self._run = run
         self._images = images
         self._say = say
         self._version = ""
@@ -209,7 +208,7 @@ class DockerRuntime:
         self._version = await self.cli.version()
         await self._remove_left()
         await self._get_images()
-        self._reaper = await self.cli.start_reaper(f"{RUN_LABEL}={self._folder.name}", self.network)
+        self._reaper = await self.cli.start_reaper(f"{RUN_LABEL}={self._run.name}", self.network)
         hosts.gateway = (await self._create_network(len(hosts)))[1]
         self._hosts = hosts
         self._keep(asyncio.create_task(self._watch()))
@@ -238,11 +237,11 @@ class DockerRuntime:
 
     def hosts_file(self, pod: SandboxSpec) -> Path:
         """Return the file that a pod has as /etc/hosts."""
-        return self._hosts.file(self._folder.pods, self._hosts.own_line(pod.namespace, pod.name, pod.host_name))
+        return self._hosts.file(self._run.pods, self._hosts.own_line(pod.namespace, pod.name, pod.host_name))
 
     def labels(self) -> tuple[str, ...]:
         """Return the options with the labels of the run."""
-        return ("--label", f"{RUN_LABEL}={self._folder.name}", "--label", f"{RUNS_LABEL}={self._folder.state.known}")
+        return ("--label", f"{RUN_LABEL}={self._run.name}", "--label", f"{RUNS_LABEL}={self._run.known}")
 
     def is_own(self, mount: Mount) -> bool:
         """Return whether a mount is a part of a volume, which SELinux may give the label of containers.
@@ -250,12 +249,12 @@ class DockerRuntime:
         Host paths keep their labels. The folder with the socket is one of them: no label lets a container connect to
         a program outside.
         """
-        own = mount.source.is_relative_to(self._folder.state.path) and mount.source != self._folder.pods / "exec"
+        own = mount.source.is_relative_to(self._run.root) and mount.source != self._run.pods / "exec"
         return own and ":" not in f"{mount.source}{mount.target}"
 
     def container_name(self, pod: SandboxSpec, name: str) -> str:
         """Return the name of a container: the run, the pod, a part of its uid, and a name in the pod."""
-        return f"{self._folder.name}.{pod.name}.{pod.uid[:8]}.{name}"
+        return f"{self._run.name}.{pod.name}.{pod.uid[:8]}.{name}"
 
     def later(self, *words: str) -> None:
         """Run a command that may fail, without waiting for it."""
@@ -267,7 +266,7 @@ class DockerRuntime:
 
     async def check(self) -> None:
         """Note a problem if the engine does not answer."""
-        await self.cli.check(f"{RUN_LABEL}={self._folder.name}")
+        await self.cli.check(f"{RUN_LABEL}={self._run.name}")
 
     async def _try(self, *words: str) -> None:
         with contextlib.suppress(StartFailed):
@@ -312,18 +311,14 @@ class DockerRuntime:
 
     async def _remove_left(self) -> None:
         """Remove the containers and networks of runs that were killed together with their reapers."""
-        own = ("--filter", f"label={RUNS_LABEL}={self._folder.state.known}")
+        own = ("--filter", f"label={RUNS_LABEL}={self._run.known}")
         containers = await self.cli.run("ps", "--all", *own, "--format", "{{.Names}}")
         networks = await self.cli.run("network", "ls", *own, "--format", "{{.Name}}")
-        if left := [name for name in containers.split() if self._is_over(name.partition(".")[0])]:
+        if left := [name for name in containers.split() if self._run.is_over(name.partition(".")[0])]:
             await self._try("rm", "--force", "--volumes", *left)
         for name in networks.split():
-            if self._is_over(name.removeprefix("trainshed-")):
+            if self._run.is_over(name.removeprefix("trainshed-")):
                 await self._try("network", "rm", name)
-
-    def _is_over(self, run: str) -> bool:
-        folder = self._folder.state.path / run
-        return RUN.fullmatch(run) is not None and (is_over(folder) or not os.path.lexists(folder))
 
 
 def subnets(pods: int, first: int) -> Iterator[IPv4Network]:

@@ -134,6 +134,30 @@ class Sandbox(Protocol):
         ...
 
 
+class Run(Protocol):
+    """The run to which containers belong; what killed runs have left outside of its folder is found by its names."""
+
+    @property
+    def name(self) -> str:
+        """The name, which differs from that of every other run."""
+
+    @property
+    def known(self) -> str:
+        """A text that all runs with the same `root` have, and no others."""
+
+    @property
+    def root(self) -> Path:
+        """The folder that has all runs and claims."""
+
+    @property
+    def pods(self) -> Path:
+        """The folder with the volumes that end with the run."""
+
+    def is_over(self, name: str) -> bool:
+        """Return whether this is the name of a run that has ended."""
+        ...
+
+
 class Runtime(Protocol):
     """Runs pods on this machine. What it has started ends with the process, however that ends."""
 

@@ -9,7 +9,7 @@ import pytest
 
 from support.builders import a_job
 from trainshed.local.runtimes.hosts import Hosts, NoPort, Ports, loopback_text, on_loopback
-from trainshed.local.runtimes.processes import with_paths
+from trainshed.local.runtimes.replaced_paths import with_paths
 
 
 @pytest.fixture

@@ -1,0 +1,345 @@
+"""The flags of the operator, which are also accepted in Go's style, and the settings that they mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+import click
+
+from trainshed.api.job import ServiceForm
+from trainshed.api.quantities import parse_quantity
+from trainshed.config import Config, bind_address
+from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
+from trainshed.frameworks.pytorch import TEMPLATE_VARIABLES, BadTemplate, init_containers_from_template
+
+FLAG = re.compile(r"--?([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
+#: The name of a resource of Kubernetes.
+RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9./]*[a-z0-9])?", re.ASCII)
+#: The values that Go's `strconv.ParseBool` accepts.
+TRUTH = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
+    ("0", "f", "F", "FALSE", "false", "False"), False
+)
+
+
+class GoStyleCommand(click.Command):
+    """A command that accepts flags in Go's style as well."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Translate the flags into click's style, and parse them."""
+        return super().parse_args(ctx, list(translated(args, self.get_params(ctx))))
+
+
+def translated(arguments: Iterable[str], parameters: Iterable[click.Parameter]) -> Iterator[str]:
+    """Yield the arguments, each known flag with two dashes, and boolean flags without a value."""
+    options = [option for option in parameters if isinstance(option, click.Option)]
+    known = {name.removeprefix("--"): option for option in options for name in option.opts if name.startswith("--")}
+    remaining = iter(arguments)
+    for argument in remaining:
+        if argument == "--":
+            yield argument
+            break
+        yield from _flag(argument, known)
+    yield from remaining
+
+
+def _flag(argument: str, known: dict[str, click.Option]) -> Iterator[str]:
+    found = FLAG.fullmatch(argument)
+    option = known.get(found[1]) if found else None
+    if found is None or option is None:
+        yield argument
+    elif option.is_flag and found[2] is not None:
+        yield from _boolean(found[1], found[2], option)
+    else:
+        yield f"--{argument.lstrip('-')}"
+
+
+def _boolean(name: str, value: str, option: click.Option) -> Iterator[str]:
+    if value not in TRUTH:
+        raise click.BadParameter(f"invalid boolean value {value!r}: must be true or false", param=option)
+    if TRUTH[value]:
+        yield f"--{name}"
+    else:
+        yield from option.secondary_opts[:1]
+
+
+KINDS = {framework.kind.lower(): framework.kind for framework in FRAMEWORKS}
+#: A name of a namespace: a DNS label (RFC 1123).
+NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+NO_WEBHOOK = "there is no webhook; the API server validates jobs by the rules in the CRDs"
+#: Flags of v1 that Trainshed accepts and ignores, so that a Deployment of v1 starts when only its image is replaced.
+IGNORED = {
+    "--controller-threads": "Trainshed reconciles all changed jobs concurrently",
+    "--webhook-server-port": NO_WEBHOOK,
+    "--webhook-service-name": NO_WEBHOOK,
+    "--webhook-secret-name": NO_WEBHOOK,
+    "--zap-stacktrace-level": "unexpected errors are always logged with a traceback",
+    "--zap-time-encoding": "times are always logged in ISO 8601",
+}
+ZAP_DEVEL = "use --zap-log-level and --zap-encoder instead; their defaults are info and text"
+#: Values of v1's flags for the log level and the log format that have another name here.
+LEVELS = {"panic": "error", "dpanic": "error", "fatal": "error", "warn": "warning"}
+FORMATS = {"console": "text"}
+#: v1's default path of the template of its init container.
+INIT_TEMPLATE = "/etc/config/initContainer.yaml"
+FLAG_WARNINGS = "trainshed.flag_warnings"
+
+
+def _kinds(_context: click.Context, _parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    unknown = [name for name in names if name.lower() not in KINDS]
+    if unknown:
+        raise click.BadParameter(f"unknown kind {', '.join(unknown)}; known kinds are {', '.join(KINDS.values())}")
+    return tuple(dict.fromkeys(KINDS[name.lower()] for name in names))
+
+
+def _namespaces(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    names = [name for value in values for name in re.split(r"[,\s]+", value) if name]
+    wrong = [name for name in names if not NAMESPACE.fullmatch(name)]
+    if wrong:
+        raise click.BadParameter(f"{', '.join(wrong)}: not a valid name of a namespace")
+    return tuple(dict.fromkeys(names))
+
+
+def _bind_address(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    try:
+        bind_address(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return value
+
+
+def _ignore(context: click.Context, parameter: click.Parameter, value: object) -> None:
+    if value is not None:
+        flag = parameter.opts[0]
+        _warn(context, f"{flag} is ignored: {IGNORED.get(flag, ZAP_DEVEL)}")
+
+
+def _warn(context: click.Context, words: str) -> None:
+    context.meta.setdefault(FLAG_WARNINGS, []).append(words)
+
+
+def _level(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    level = value.lower()
+    if level.isdecimal():
+        return "debug"
+    return _one_of(("debug", "info", "warning", "error"), LEVELS.get(level, level))
+
+
+def _format(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    name = value.lower()
+    return _one_of(("text", "json"), FORMATS.get(name, name))
+
+
+def _one_of(known: tuple[str, ...], value: str) -> str:
+    if value not in known:
+        raise click.BadParameter(f"{value!r} is not one of {', '.join(known)}")
+    return value
+
+
+def _template(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Return the content of v1's template file. A missing file is no error, as in v1."""
+    path = Path(value)
+    if not path.is_file():
+        if value and value != INIT_TEMPLATE:
+            _warn(context, f"{parameter.opts[0]} is ignored: file {value} does not exist")
+        return ""
+    text = path.read_text(encoding="utf-8")
+    try:
+        init_containers_from_template(text, TEMPLATE_VARIABLES)
+    except BadTemplate as error:
+        raise click.BadParameter(f"{value}: {error}") from error
+    return text
+
+
+def _resources(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[tuple[str, str], ...]:
+    pairs = tuple(part.partition("=")[::2] for part in value.split(",") if part)
+    for name, amount in pairs:
+        if not RESOURCE.fullmatch(name) or parse_quantity(amount) is None:
+            raise click.BadParameter(f"{name}={amount} is not a resource with its quantity, such as memory=64Mi")
+    return pairs
+
+
+def _gang(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    return "" if value == "None" else value
+
+
+_HIDDEN: dict[str, Any] = {"hidden": True, "expose_value": False, "callback": _ignore}
+#: The flags of the operator, and those of v1 that it ignores.
+FLAGS: tuple[click.Option, ...] = (
+    click.Option(
+        ["--namespace", "namespaces"],
+        multiple=True,
+        callback=_namespaces,
+        envvar=["TRAINSHED_OPERATOR_NAMESPACE", "KUBEFLOW_NAMESPACE"],
+        help="Namespace to watch (default: all). May be repeated, or a list separated by commas.",
+    ),
+    click.Option(
+        ["--enable-scheme", "kinds"],
+        multiple=True,
+        callback=_kinds,
+        help="Kind of job to reconcile, for example TFJob (default: all). May be repeated.",
+    ),
+    click.Option(["--kubeconfig"], default="", help="Path of the kubeconfig file. Needed only outside a cluster."),
+    click.Option(["--context"], default="", help="Context of the kubeconfig (default: its current context)."),
+    click.Option(
+        ["--leader-elect/--no-leader-elect"],
+        default=True,
+        show_default=True,
+        help="Enable leader election among replicas.",
+    ),
+    click.Option(
+        ["--lease-name", "--leader-election-id"],
+        default="trainshed",
+        show_default=True,
+        help="Name of the leader-election Lease.",
+    ),
+    click.Option(
+        ["--lease-namespace"],
+        default="",
+        envvar=["TRAINSHED_OPERATOR_LEASE_NAMESPACE", "MY_POD_NAMESPACE"],
+        help="Namespace of the Lease (default: the operator's).",
+    ),
+    click.Option(
+        ["--lease-identity"],
+        default="",
+        help="Identity of this replica in the Lease (default: host name and process ID).",
+    ),
+    click.Option(
+        ["--health-probe-bind-address", "health"],
+        default=":8081",
+        show_default=True,
+        callback=_bind_address,
+        help="Bind address for health probes (/healthz and /readyz); 0 disables them.",
+    ),
+    click.Option(
+        ["--metrics-bind-address", "metrics"],
+        default=":8080",
+        show_default=True,
+        callback=_bind_address,
+        help="Bind address for metrics (/metrics); 0 disables them.",
+    ),
+    click.Option(["--job-metrics"], is_flag=True, help="Export time series for each unfinished job."),
+    click.Option(
+        ["--kube-api-qps", "qps"],
+        default=0.0,
+        show_default=True,
+        help="Maximum API writes per second; 0 means no limit.",
+    ),
+    click.Option(["--kube-api-burst", "burst"], default=30, show_default=True, help="Burst above --kube-api-qps."),
+    click.Option(
+        ["--cluster-domain"],
+        default="",
+        envvar=["TRAINSHED_OPERATOR_CLUSTER_DOMAIN", "CUSTOM_CLUSTER_DOMAIN"],
+        help="Cluster domain of the names in TF_CONFIG (default: none) and of search domains (default: cluster.local).",
+    ),
+    click.Option(
+        ["--default-clean-pod-policy", "clean_pods"],
+        default="None",
+        type=click.Choice(["None", "Running", "All"]),
+        show_default=True,
+        help="cleanPodPolicy of jobs that do not set it.",
+    ),
+    click.Option(
+        ["--gang-scheduler-name", "gang_scheduler"],
+        default="",
+        callback=_gang,
+        help="Gang scheduler: volcano, kubernetes, kai-scheduler, or the name of one with the coscheduling plugin"
+        " (default: none).",
+    ),
+    click.Option(
+        ["--default-services", "services"],
+        default=ServiceForm.REPLICA.value,
+        type=click.Choice([form.value for form in ServiceForm]),
+        show_default=True,
+        help="Headless Services of jobs that do not choose: one for each replica, or one for the job.",
+    ),
+    click.Option(
+        ["--track-results"],
+        is_flag=True,
+        help="Allow jobs to keep their pods until the results are stored in the status.",
+    ),
+    click.Option(
+        ["--pytorch-init-container-image", "init_image"],
+        default="",
+        help="Image of v1's PyTorch init container; enables it.",
+    ),
+    click.Option(
+        ["--pytorch-init-container-max-tries", "init_tries"],
+        default=100,
+        show_default=True,
+        help="Maximum retries of the init container.",
+    ),
+    click.Option(
+        ["--pytorch-init-container-template-file", "init_template"],
+        default=INIT_TEMPLATE,
+        show_default=True,
+        callback=_template,
+        help="Template file of v1's init containers; enables them if the file exists.",
+    ),
+    click.Option(
+        ["--mpi-version"],
+        default="v1",
+        type=click.Choice([*MPI_VERSIONS]),
+        show_default=True,
+        help="API version that the CRD of MPIJob serves.",
+    ),
+    click.Option(
+        ["--mpi-kubectl-delivery-image", "mpi_kubectl_image"],
+        default=Config().mpi_kubectl_image,
+        show_default=True,
+        help="Image that provides kubectl to the launchers of v1 MPIJobs.",
+    ),
+    click.Option(
+        ["--mpi-bind-named-service-accounts", "mpi_bind_named_accounts"],
+        is_flag=True,
+        help="Let the service accounts that launchers of v1 MPIJobs name exec into the workers, as in v1.",
+    ),
+    click.Option(
+        ["--init-container-resources", "init_resources"],
+        default="",
+        callback=_resources,
+        help="Requests and limits of init containers that the operator adds, such as cpu=1,memory=1Gi.",
+    ),
+    click.Option(
+        ["--log-level", "--zap-log-level"],
+        default="info",
+        callback=_level,
+        help="Log level: debug, info, warning or error.",
+    ),
+    click.Option(
+        ["--log-format", "--zap-encoder"],
+        default="text",
+        callback=_format,
+        help="Log format: text or json (default: text).",
+    ),
+    *(click.Option([flag], **_HIDDEN) for flag in IGNORED),
+    click.Option(["--zap-devel/--no-zap-devel"], default=None, **_HIDDEN),
+)
+
+
+def config_of(flags: Iterable[str], *, own: bool) -> Config:
+    """Return the settings that these flags mean to an operator; raises `click.UsageError`.
+
+    Unless they are the user's own, no file that they name is read, and no variable of the environment: those of the
+    machine on which the operator runs are meant. `--help` is unknown, because it would end the program.
+    """
+    parameters = FLAGS if own else [*map(_without_access, FLAGS)]
+    command = GoStyleCommand("operator", params=[*parameters], add_help_option=False)
+    with command.make_context("operator", list(flags)) as context:
+        return Config(**context.params, flag_warnings=tuple(context.meta.get(FLAG_WARNINGS, ())))
+
+
+def _without_access(parameter: click.Parameter) -> click.Parameter:
+    found = copy(parameter)
+    found.envvar = None
+    found.callback = _unread if parameter.callback is _template else parameter.callback
+    return found
+
+
+def _unread(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if value and value != INIT_TEMPLATE:
+        _warn(context, f"{parameter.opts[0]} is not considered here: file {value} is in the operator's pod")
+    return ""
