@@ -60,12 +60,9 @@ async def inspect_cluster(lister: Lister, namespace: str, flags: tuple[str, ...]
         trainshed.client.ApiError: The API server cannot be read.
         click.ClickException: The flags are invalid.
     """
-    cluster_state = ClusterState(
-        deployments=tuple(await lister.deployments()),
-        webhooks=tuple(await lister.webhooks()),
-        definitions=tuple(await lister.definitions()),
-        bindings=tuple(await lister.bindings()),
-    )
+    others = (tuple(await lister.webhooks()), tuple(await lister.definitions()), tuple(await lister.bindings()))
+    deployments = await lister.deployments(ClusterState((), *others).kept())
+    cluster_state = ClusterState(tuple(deployments), *others)
     settings = effective_config(cluster_state, flags)
     namespaces = (namespace,) if namespace else settings.namespaces
     found = [

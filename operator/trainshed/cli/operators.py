@@ -7,7 +7,7 @@ Service.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from trainshed.api.job import Document
@@ -16,8 +16,9 @@ from trainshed.api.job import Document
 #: webhook.
 LABEL, V1_NAME = ("control-plane", "kubeflow-training-operator"), "training-operator"
 OWN_LABEL, OWN_NAME = "app.kubernetes.io/name", "trainshed"
-#: The operators, as sentences name them.
+#: The operators, as sentences name them, and their labels.
 V1, OWN = "training-operator v1", "Trainshed"
+MARKS = {V1: dict([LABEL]), OWN: {OWN_LABEL: OWN_NAME}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +65,45 @@ class ClusterState:
         confirmed = {where(item) for item in self._confirmed(what)}
         return [item for item in self.deployments if _looks_like(item) == what and where(item) not in confirmed]
 
+    def kept(self) -> Callable[[Document], Document | None]:
+        """Return a function that returns what is kept of a Deployment.
+
+        That is nothing if it does not look like an operator, and only the name if any user may have created it: the
+        rest may be large.
+        """
+        is_confirmed = self._rule()
+
+        def found(item: Document) -> Document | None:
+            what = _looks_like(item)
+            if not what or is_confirmed(item, what):
+                return item if what else None
+            metadata = {name: item["metadata"][name] for name in ("name", "namespace")}
+            return {
+                "metadata": metadata | {"labels": MARKS[what]},
+                "spec": {"template": {"spec": {"containers": [{}]}}},
+            }
+
+        return found
+
     def _confirmed(self, what: str) -> Iterator[Document]:
-        """Yield the Deployments of an operator whose service account, or namespace, an administrator has named.
+        is_confirmed = self._rule()
+        return (item for item in self.deployments if _looks_like(item) == what and is_confirmed(item, what))
+
+    def _rule(self) -> Callable[[Document, str], bool]:
+        """Return whether an administrator has named the service account, or the namespace, of an operator's Deployment.
 
         The namespace says less: other users may have rights in it. It counts only where v1 has no ClusterRoleBinding.
         """
         accounts = {account for binding in self.bindings for account in _accounts(binding)}
-        by_namespace = what == V1 and not any(map(_is_of_v1, self.bindings))
-        namespaces = {name for item in self.webhooks for name in _namespaces(item)} if by_namespace else ()
-        for item in self.deployments:
+        by_namespace = not any(map(_is_of_v1, self.bindings))
+        namespaces = {name for item in self.webhooks for name in _namespaces(item)} if by_namespace else set()
+
+        def is_confirmed(item: Document, what: str) -> bool:
             account = item["spec"]["template"]["spec"].get("serviceAccountName") or "default"
             namespace = item["metadata"]["namespace"]
-            if _looks_like(item) == what and ((namespace, account) in accounts or namespace in namespaces):
-                yield item
+            return (namespace, account) in accounts or (what == V1 and namespace in namespaces)
+
+        return is_confirmed
 
 
 def command_line(deployment: Document) -> tuple[str, ...]:

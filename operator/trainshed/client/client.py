@@ -23,6 +23,7 @@ from .lists import (
     DOCUMENTS,
     EVENTS,
     JOBS,
+    JSON_OBJECT,
     METADATA,
     PODS,
     SERVICES,
@@ -328,9 +329,10 @@ class Lister:
         """List all CustomResourceDefinitions."""
         return await self.all(Path(CRDS, "customresourcedefinitions"), DOCUMENTS)
 
-    async def deployments(self) -> list[Document]:
-        """List the Deployments of all namespaces."""
-        return await self.all(Path(APPS, "deployments"), DOCUMENTS)
+    async def deployments(self, keep: Callable[[Document], Document | None]) -> list[Document]:
+        """List what `keep` returns of each Deployment of all namespaces: all of them may fill the memory."""
+        kind = Decoder(JSON_OBJECT, lambda found, _: keep(found))
+        return [item for item in await self.all(Path(APPS, "deployments"), kind) if item is not None]
 
     async def webhooks(self) -> list[Document]:
         """List all ValidatingWebhookConfigurations."""

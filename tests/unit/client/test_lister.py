@@ -40,7 +40,7 @@ async def test_a_kind_that_is_not_served_has_no_objects(wire):
 async def test_deployments_webhooks_and_definitions_are_read(wire):
     census = Lister(wire)
     assert "tfjobs.kubeflow.org" in names(await census.definitions())
-    assert await census.deployments() == await census.webhooks() == []
+    assert await census.deployments(lambda item: item) == await census.webhooks() == []
 
 
 async def test_an_undecodable_response_is_a_cluster_error(wire, monkeypatch):
@@ -49,4 +49,4 @@ async def test_an_undecodable_response_is_a_cluster_error(wire, monkeypatch):
 
     monkeypatch.setattr(wire, "read_page", garbled)
     with pytest.raises(Unavailable, match="cannot decode the response"):
-        await Lister(wire).deployments()
+        await Lister(wire).webhooks()
