@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import heapq
 import random
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextvars import ContextVar
-from functools import partial
 from itertools import chain, count, takewhile
 from typing import Any, TypeAlias, TypeVar
 
@@ -313,32 +312,49 @@ def _shutting_down() -> NotLeader:
 
 
 async def run_with_slow_start(
-    tasks: Sequence[Callable[[], Awaitable[None]]], width: int = 32, *, proceed: Awaitable[bool] | None = None
+    tasks: Sequence[Callable[[], Awaitable[None]]],
+    width: int = 32,
+    *,
+    known: int = 0,
+    proceed: Awaitable[bool] | None = None,
 ) -> list[ApiError]:
-    """Run tasks, the first alone and the others `width` at a time; a definite error stops the tasks not yet started.
+    """Run tasks, the first alone; a definite error stops the tasks not yet started. Return the errors.
 
-    A bad template or an exhausted quota then costs only one request, or those in flight, instead of one for each pod.
-    If only the first task's name is taken, the others run: their names may be free. If `proceed` has the result
-    False, only the first task runs. Return the errors.
+    Each task that succeeds lets one more run at a time, so their number doubles, from 2 or those `known` to be accepted
+    to `width`: a bad template costs one request, and an exhausted quota at most one more than it has accepted. This is
+    the slow start of Kubernetes' controllers, which wait for all of a round. If only a task's name is taken, the others
+    run: their names may be free, unless many are taken. If `proceed` has the result False, only the first task runs.
     """
     errors: list[ApiError] = []
-    remaining = iter(tasks)
+    left = deque(tasks)
+    at_once = min(width, max(known, 2))
 
-    async def work(most: int) -> None:
-        for _, task in zip(range(most), remaining):  # noqa: B905 - the workers share the iterator
-            try:
-                await task()
-            except ApiError as error:
-                errors.append(error)
-            if errors and any(isinstance(error, DEFINITE) for error in errors):
+    async def work() -> None:
+        nonlocal at_once
+        while left and not _stops(errors, width):
+            if await _succeeds(left.popleft(), errors) and left and at_once < width:
+                at_once += 1
+                await run_concurrently([work, work])
                 return
 
-    await work(1)
-    if proceed is not None and not await proceed:
-        return errors
-    if len(tasks) > 1 and (not errors or isinstance(errors[0], NameConflict)):
-        await run_concurrently([partial(work, len(tasks))] * min(width, len(tasks) - 1))
+    if left and await _succeeds(left.popleft(), errors) and (proceed is None or await proceed) and left:
+        await run_concurrently([work] * min(at_once, len(left)))
     return errors
+
+
+async def _succeeds(task: Callable[[], Awaitable[None]], errors: list[ApiError]) -> bool:
+    """Run a task; return whether it says that others will be accepted, as it does if only its name is taken."""
+    try:
+        await task()
+    except ApiError as error:
+        errors.append(error)
+        return isinstance(error, NameConflict)
+    return True
+
+
+def _stops(errors: list[ApiError], width: int) -> bool:
+    taken = [error for error in errors if isinstance(error, NameConflict)]
+    return len(taken) >= max(width // 2, 1) or any(isinstance(e, DEFINITE) and e not in taken for e in errors)
 
 
 async def run_concurrently(calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:

@@ -30,7 +30,7 @@ from trainshed.api.actions import (
     UpdateDependent,
 )
 from trainshed.api.job import Document
-from trainshed.api.objects import ROLES, Resource
+from trainshed.api.objects import ROLES, Phase, Resource
 from trainshed.client import (
     Altered,
     ApiError,
@@ -151,7 +151,7 @@ class Executor:
             else:
                 tasks.setdefault(group, []).append(task)
         try:
-            create = partial(_create, tasks, was_refused=snapshot.refusal is not None)
+            create = partial(_create, tasks, was_refused=snapshot.refusal is not None, running=_running(snapshot))
             made, deleted = await run_concurrently([create, partial(self._deletions.run, snapshot.job.uid, deletions)])
             errors = [*made, *deleted] or await _delete_job(tasks)
         finally:
@@ -262,17 +262,24 @@ async def _delete_job(tasks: Mapping[Group, list[Task]]) -> list[ApiError]:
     return errors
 
 
-async def _create(tasks: Mapping[Group, list[Task]], *, was_refused: bool) -> list[ApiError]:
+def _running(snapshot: Snapshot) -> int:
+    """Return the number of pods that the job has and that have not ended."""
+    return sum(pod.phase in (Phase.PENDING, Phase.RUNNING) for pod in snapshot.pods)
+
+
+async def _create(tasks: Mapping[Group, list[Task]], *, was_refused: bool, running: int) -> list[ApiError]:
     """Create the dependents, and then the Services and pods; return the errors.
 
-    If the first pod is refused, at most one Service is created, and none if that `was_refused` the last time.
+    If the first pod is refused, at most one Service is created, and none if that `was_refused` the last time. If not,
+    as many pods are created at once as are `running`, so that the slow start of a large job is not one of each part.
     """
     errors = await run_with_slow_start(tasks.get(Group.DEPENDENTS, ()))
     services, pods = tasks.get(Group.SERVICES, []), tasks.get(Group.PODS, [])
     if errors:
         return errors
+    known = 0 if was_refused else running
     if not (services and pods):
-        return await run_with_slow_start(services or pods)
+        return await run_with_slow_start(services or pods, known=known)
     accepted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     async def first_pod() -> None:
@@ -285,10 +292,10 @@ async def _create(tasks: Mapping[Group, list[Task]], *, was_refused: bool) -> li
 
     async def create_services() -> list[ApiError]:
         wanted = not was_refused or await accepted
-        return await run_with_slow_start(services, proceed=accepted) if wanted else []
+        return await run_with_slow_start(services, known=known, proceed=accepted) if wanted else []
 
     async def create_pods() -> list[ApiError]:
-        return await run_with_slow_start([first_pod, *pods[1:]])
+        return await run_with_slow_start([first_pod, *pods[1:]], known=known)
 
     return [error for found in await run_concurrently([create_services, create_pods]) for error in found]
 

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from support.virtual_time import clock, in_virtual_time
 from trainshed.client import Forbidden, NameConflict, Unavailable
 from trainshed.client.flow_control import run_concurrently, run_with_slow_start
 
@@ -42,6 +43,45 @@ async def test_a_name_conflict_of_the_first_task_does_not_stop_the_others():
     done = []
     errors = await run_with_slow_start(tasks([NameConflict("one"), *[None] * 9], done))
     assert (len(errors), len(done)) == (1, 10)
+
+
+@pytest.mark.parametrize("taken", [{0, 1, 2}, set(range(10)), {3}, {0, 50, 98}])
+async def test_names_that_are_taken_do_not_keep_other_pods_from_being_created(taken):
+    done = []
+    await run_with_slow_start(tasks([NameConflict("one") if n in taken else None for n in range(100)], done))
+    assert sorted(done) == list(range(100))
+
+
+async def test_where_all_names_are_taken_few_are_tried():
+    done = []
+    await run_with_slow_start(tasks([NameConflict("one")] * 100, done))
+    assert len(done) <= 33
+
+
+@pytest.mark.parametrize("accepted", [0, 1, 2, 3, 7, 20, 40, 150])
+async def test_a_quota_refuses_at_most_one_more_than_it_accepts_and_32(accepted):
+    left, done = [None] * accepted, []
+
+    async def task() -> None:
+        await asyncio.sleep(0)
+        done.append(bool(left))
+        if not left:
+            raise Forbidden("quota")
+        left.pop()
+
+    errors = await run_with_slow_start([task] * 200)
+    assert done.count(True) == accepted
+    assert len(errors) == done.count(False) <= min(accepted + 1, 32)
+
+
+@pytest.mark.parametrize(("known", "rounds"), [(0, 8), (1, 8), (16, 5), (300, 5), (5, 6)])
+def test_requests_double_up_to_32_at_a_time_from_those_that_are_known_to_be_accepted(known, rounds):
+    async def story() -> float:
+        began = clock()
+        assert await run_with_slow_start([partial(asyncio.sleep, 1)] * 100, known=known) == []
+        return clock() - began
+
+    assert in_virtual_time(story()) == pytest.approx(rounds)
 
 
 async def test_a_definite_no_later_stops_those_that_have_not_begun():

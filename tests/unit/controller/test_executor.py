@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import get_args
 
 import pytest
@@ -337,3 +338,28 @@ async def test_one_pod_that_may_not_be_deleted_does_not_keep_the_others():
     scene.world.delete_pod = guarded
     outcome = await scene.outcome(*(DeletePod(pod.name, pod.uid) for pod in pods))
     assert (str(outcome.error), outcome.message) == ("protected", "deleted 39 of 40 pods")
+
+
+async def test_a_job_larger_than_its_quota_gets_few_refusals_for_each_pod_and_a_large_one_starts_slowly_once():
+    scene, under_way, most = Scene(300), 0, []
+    call = scene.world.create_pod
+
+    async def create_pod(*arguments: object) -> object:
+        nonlocal under_way
+        under_way += 1
+        most.append(under_way)
+        await asyncio.sleep(0)
+        under_way -= 1
+        return await call(*arguments)
+
+    scene.world.create_pod = create_pod
+    scene.world.set_quota(1)
+    await scene.reconcile()
+    assert len(most) == 3
+    await scene.reconcile()
+    assert len(most) == 4, "it was refused, so the first is alone"
+    scene.world.set_quota(1000)
+    for fewest, largest in ((2, 4), (11, 12)):
+        most.clear()
+        await scene.reconcile()
+        assert fewest <= max(most[:12]) <= largest
