@@ -91,12 +91,16 @@ class ApiClient:
     async def read_pods(self, namespace: str, job: str) -> tuple[list[Pod], str]:
         """List the pods with the label of a job; return them and the resourceVersion of the list."""
         path, selector = Path(CORE, "pods", namespace), {"labelSelector": f"{JOB_NAME_LABEL}={job}"}
-        found: list[Pod] = []
-        version = ""
-        async for page in list_pages(self.rest, path, selector):
-            found.extend(decode_items(PODS, page, path.plural))
-            version = page.metadata.version
-        return found, version
+
+        async def read() -> tuple[list[Pod], str]:
+            found: list[Pod] = []
+            version = ""
+            async for page in list_pages(self.rest, path, selector):
+                found.extend(decode_items(PODS, page, path.plural))
+                version = page.metadata.version
+            return found, version
+
+        return await self.limiters.lists.run(namespace, read)
 
     async def seek_pod(self, namespace: str, name: str, owner: str) -> None:
         """Check that `owner` controls no pod of this name; raises `LabelRemoved` if no watch selects that pod."""
@@ -115,12 +119,16 @@ class ApiClient:
         """List Events with the reason `Unschedulable` about the object of this kind and uid: text and times."""
         selector = f"involvedObject.kind={kind},involvedObject.uid={uid},reason=Unschedulable"
         path, query = Path(CORE, "events", namespace), {"fieldSelector": selector}
-        events: list[Document] = []
-        async for page in list_pages(self.rest, path, query):
-            events += decode_items(EVENTS, page, path.plural)
-            if len(events) >= MOST_EVENTS:  # anyone who may create Events can create these
-                break
-        return events
+
+        async def read() -> list[Document]:
+            events: list[Document] = []
+            async for page in list_pages(self.rest, path, query):
+                events += decode_items(EVENTS, page, path.plural)
+                if len(events) >= MOST_EVENTS:  # anyone who may create Events can create these
+                    break
+            return events
+
+        return await self.limiters.lists.run(namespace, read)
 
     async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str, version: str) -> None:
         """Delete the job with this uid, with background propagation; raises `Conflict` or `NotFound`."""

@@ -19,7 +19,7 @@ T = TypeVar("T")
 #: The waiting requests of each flow, by the order of reconciles and of their arrival.
 Queues: TypeAlias = "OrderedDict[str, list[tuple[int, int, asyncio.Future[_Place]]]]"
 #: Requests in flight: an API server on two cores makes use of 16 to 32; more would only wait there.
-CREATES, DELETES, STATUSES, EVENTS, READS = 32, 32, 16, 4, 16
+CREATES, DELETES, STATUSES, EVENTS, READS, LISTS = 32, 32, 16, 4, 16, 8
 #: Seconds after which a response counts as slow, a sign of overload.
 SLOW = 2.0
 #: The largest number of slow requests that take no room: each is a connection, and one more that the server has open.
@@ -289,12 +289,12 @@ class Limiter:
 
 
 class Limiters:
-    """One limiter for reads and one for each kind of write, so that none waits for another."""
+    """One limiter for reads, one for lists and one for each kind of write, so that none waits for another."""
 
     def __init__(self, token_bucket: TokenBucket) -> None:
         self.creates, self.deletes = Limiter(CREATES, token_bucket), Limiter(DELETES, token_bucket)
         self.statuses, self.events = Limiter(STATUSES, token_bucket), Limiter(EVENTS, token_bucket)
-        self.reads = Limiter(READS, TokenBucket())
+        self.reads, self.lists = Limiter(READS, TokenBucket()), Limiter(LISTS, TokenBucket())
 
     def close(self) -> None:
         """Admit only writes of Events from now on; writes in flight continue."""

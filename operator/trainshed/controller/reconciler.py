@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
@@ -44,8 +43,7 @@ from .observer import Observer
 from .status_writes import FALSE_CONFLICTS, StatusDebounce, StatusRejections, StatusWrites, reverted_fields
 from .workqueue import Result
 
-#: The maximum number of GETs for disappeared pods, per job and at a time for all jobs: the label is removed either from
-#: one pod or from all.
+#: The maximum number of GETs for disappeared pods of a job: the label is removed either from one pod or from all.
 MAX_POD_LOOKUPS = 32
 #: The age until which a job that has not started is taken to exist as the cache has it.
 NEW = timedelta(seconds=3)
@@ -75,7 +73,6 @@ class Reconciler:
         self._debounce = StatusDebounce()
         self._rejections = StatusRejections()
         self._statuses = StatusWrites()
-        self._lookups = asyncio.Semaphore(MAX_POD_LOOKUPS)
         self._uids: dict[JobKey, str] = {}
 
     async def reconcile(self, key: JobKey, now: datetime) -> Result:
@@ -159,8 +156,7 @@ class Reconciler:
         """Read the Events that may say why a PodGroup waits. An error is no reason not to plan."""
         before = snapshot.scheduler_message
         try:
-            async with self._lookups:
-                text = latest_message(await self._client.read_events(snapshot.job.namespace, POD_GROUP, uid))
+            text = latest_message(await self._client.read_events(snapshot.job.namespace, POD_GROUP, uid))
         except ApiError as error:
             level = logging.WARNING if isinstance(error, Forbidden) and before is None else logging.DEBUG
             log.log(level, "%s: cannot read the Events about its %s: %s", key, POD_GROUP, error, extra=job_fields(key))
@@ -172,12 +168,11 @@ class Reconciler:
 
     async def _verify_pod(self, snapshot: Snapshot, name: str) -> ApiError | None:
         """GET a pod of the job; return an error if it exists or if the request fails."""
-        async with self._lookups:
-            try:
-                await self._client.seek_pod(snapshot.job.namespace, name, snapshot.job.uid)
-            except ApiError as error:
-                await release_unselected(self._client, error)
-                return error
+        try:
+            await self._client.seek_pod(snapshot.job.namespace, name, snapshot.job.uid)
+        except ApiError as error:
+            await release_unselected(self._client, error)
+            return error
         return None
 
     async def _carry_out(self, key: JobKey, snapshot: Snapshot, plan: Plan, hidden: LabelRemoved | None) -> Result:

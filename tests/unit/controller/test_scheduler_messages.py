@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
+import pytest
+
+from support.builders import T0
 from support.harness import Harness, a_spec
+from support.replace import replace
+from support.virtual_time import clock, in_virtual_time
 from trainshed.api.framework import JobDefaults
+from trainshed.api.job import JobKey
 from trainshed.api.objects import VOLCANO_GROUPS
 from trainshed.client import Forbidden
+from trainshed.client.client import ApiClient
+from trainshed.client.flow_control import TokenBucket
+from trainshed.client.transport import Answer, Request, RestClient
+from trainshed.controller.reconciler import Reconciler
 
 OVERUSED = "resource in cluster is overused: overused cpu"
 
@@ -54,3 +65,45 @@ async def test_without_the_right_to_read_events_the_job_still_waits(caplog):
     assert blocked(harness) == "PodGroup mnist has not been admitted: it has no phase yet"
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert warnings == ["TFJob ml/mnist: cannot read the Events about its PodGroup: may not list events"]
+
+
+class ManyEvents:
+    """Answers lists of Events after two seconds, as of a namespace that has many, and all else at once."""
+
+    async def exchange(self, request: Request) -> Answer:
+        if not request.path.endswith("/events"):
+            return Answer(404, b"{}")
+        await asyncio.sleep(2)
+        return Answer(200, b'{"metadata": {"resourceVersion": "1"}, "items": []}')
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("namespaces", [1, 5])
+def test_reads_of_events_that_take_long_delay_no_read_of_another_namespace(namespaces):
+    async def story() -> list[float]:
+        harness = Harness(a_spec(Worker=2))
+        client = ApiClient(RestClient(ManyEvents()), TokenBucket())
+        reconciler = Reconciler(client, harness.view, harness.recorder, harness.metrics)
+        snapshot = harness.snapshot()
+
+        def of(namespace: str):
+            return replace(snapshot, job=replace(snapshot.job, namespace=namespace), now=T0)
+
+        def read(namespace: str, number: int):
+            return reconciler._read_events(JobKey(namespace, "TFJob", f"{number}"), of(namespace), "uid")
+
+        crowd = [asyncio.create_task(read(f"many-{number % namespaces}", number)) for number in range(250)]
+        await asyncio.sleep(0.01)
+        began = clock()
+        assert await reconciler._verify_pods(of("quiet"), ["mnist-worker-0"]) is None
+        verified = clock() - began
+        await read("quiet", 0)
+        for task in crowd:
+            task.cancel()
+        return [verified, clock() - began]
+
+    verified, read = in_virtual_time(story())
+    assert verified < 0.1
+    assert read < 2 + 2.5, "its own list, and one that it had to wait for"
