@@ -14,9 +14,10 @@ from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 from trainshed.plan import dependents
 
 from .cache import Cache
+from .undone_writes import UndoneWrites
 
-#: Seconds between two searches.
-INTERVAL = 5.0
+#: Seconds between two searches, and the most that an object waits which cannot be tended, or is changed back each time.
+INTERVAL, LONGEST = 5.0, 300.0
 
 #: All kinds, and both versions of MPIJob: another operator may run kinds that this one does not.
 ALL_FRAMEWORKS = (*FRAMEWORKS, MPI_VERSIONS["v2beta1"])
@@ -37,6 +38,7 @@ class Orphans:
         self._may_act = may_act
         self._track_results = track_results
         self._busy: set[str] = set()
+        self._tries = UndoneWrites(longest=LONGEST)
 
     async def run(self) -> None:
         """Search periodically without end. A namespace in which a request takes long delays no other."""
@@ -69,17 +71,24 @@ class Orphans:
         self._busy.remove(namespace)
 
     async def _tend(self, found: Iterable[Pod | Dependent]) -> None:
-        """Tend the objects of a namespace; one that another client changes all the time delays no other."""
-        level = logging.WARNING
+        """Tend the objects of a namespace; one that another client changes all the time delays no other.
+
+        Each further try for an object waits longer. Of the first ones that fail one is logged as a warning.
+        """
+        clock, level = asyncio.get_running_loop().time, logging.WARNING
         for orphan in found:
+            if self._tries.wait(orphan.uid, None, clock()) > 0:
+                continue
+            is_first = not self._tries.times(orphan.uid, None, clock())
+            self._tries.wrote(orphan.uid, None, clock())
             try:
                 await (self._release(orphan) if isinstance(orphan, Pod) else self._withdraw(orphan))
             except ApiError as error:
                 what = "the finalizer" if isinstance(orphan, Pod) else "the rights to pods"
-                is_foreign = isinstance(error, Forbidden) and self._is_of_other_operator(orphan)
+                is_news = is_first and not (isinstance(error, Forbidden) and self._is_of_other_operator(orphan))
                 text = "%s/%s: cannot remove %s of a deleted job: %s"
-                log.log(logging.DEBUG if is_foreign else level, text, orphan.namespace, orphan.name, what, error)
-                level = level if is_foreign else logging.DEBUG
+                log.log(level if is_news else logging.DEBUG, text, orphan.namespace, orphan.name, what, error)
+                level = logging.DEBUG if is_news else level
 
     def _is_of_other_operator(self, orphan: Pod | Dependent) -> bool:
         return isinstance(orphan, Pod) and orphan.owner_kind not in self._cache.jobs

@@ -46,12 +46,13 @@ class UndoneWrites:
     """The last write to each object, and how often in a row it was made again.
 
     A write is `undone` if the next one to its object is the same: nothing of the operator has changed it in between.
-    `free` is how often it is made again without waiting. Times are in seconds; a clock that is set back makes no write
-    wait longer.
+    `free` is how often it is made again without waiting, and `longest` the most seconds that it waits. Times are in
+    seconds; a clock that is set back makes no write wait longer.
     """
 
-    def __init__(self, free: int = ONCE) -> None:
+    def __init__(self, free: int = ONCE, longest: float = LONGEST) -> None:
         self._free = free
+        self._longest = longest
         self._last: OrderedDict[object, _Write] = OrderedDict()
 
     def __len__(self) -> int:
@@ -59,20 +60,22 @@ class UndoneWrites:
 
     def wait(self, target: object, content: object, now: float) -> float:
         """Return the seconds for which this write has to wait, at most 0 if it need not."""
-        times = self._times(target, content, now)
+        times = self.times(target, content, now)
         if times <= self._free:
             return 0.0
-        return min(FIRST * float(1 << min(times - self._free - 1, 30)), LONGEST) - abs(now - self._last[target].at)
+        return min(FIRST * float(1 << min(times - self._free - 1, 30)), self._longest) - abs(
+            now - self._last[target].at
+        )
 
     def wrote(self, target: object, content: object, now: float) -> None:
         """Remember a write that has to last."""
-        times = self._times(target, content, now)
+        times = self.times(target, content, now)
         self._last.pop(target, None)
         self._last[target] = _Write(content, times, now)
         while len(self._last) > MOST or abs(now - next(iter(self._last.values())).at) > KEPT:
             self._last.popitem(last=False)
 
-    def _times(self, target: object, content: object, now: float) -> int:
+    def times(self, target: object, content: object, now: float) -> int:
         """Return how often this write has been undone in a row, 0 if the last one was another or is forgotten."""
         last = self._last.get(target)
         is_same = last is not None and last.content == content and abs(now - last.at) <= KEPT

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections import Counter
 
 import pytest
 
 from support.builders import a_pod
 from support.harness import Harness, a_spec
 from support.replace import replace
-from support.virtual_time import in_virtual_time
+from support.virtual_time import clock, in_virtual_time
 from trainshed.api.framework import JobDefaults
-from trainshed.api.objects import ROLES
-from trainshed.client import Conflict, Forbidden
+from trainshed.api.objects import ROLES, Dependent
+from trainshed.client import Conflict, Forbidden, Invalid
 from trainshed.controller.orphans import INTERVAL, Orphans
 from trainshed.plan.dependents import LAST_APPLIED_HASH
 
@@ -104,12 +106,14 @@ class Refusing(Harness):
     def __init__(self, seconds: float, *refused: str) -> None:
         super().__init__(job_defaults=JobDefaults(track_results=True))
         self.seconds, self.refused, self.released = seconds, refused, set()
+        self.tries = Counter()
         for number, name in enumerate(("mnist-a", "mnist-b")):
             pod = replace(a_pod(f"worker-{number}", has_finalizer=True), namespace=name, name=name, owner="")
             self.view.pods.store.changed(pod)
         self.world.release_pod = self.release
 
     async def release(self, _namespace: str, name: str, _patch: object) -> None:
+        self.tries[name] += 1
         if name in self.refused:
             await asyncio.sleep(self.seconds)
             raise Conflict("another was first")
@@ -126,6 +130,17 @@ def test_a_pod_that_cannot_be_released_delays_none_of_another_namespace(seconds)
         return harness.released
 
     assert in_virtual_time(released()) == {"mnist-b"}
+
+
+def test_a_pod_that_cannot_be_released_is_tried_ever_less_often():
+    async def story() -> int:
+        harness = Refusing(0, "mnist-a")
+        running = asyncio.ensure_future(orphans(harness).run())
+        await asyncio.sleep(3600)
+        running.cancel()
+        return harness.tries["mnist-a"]
+
+    assert 12 <= in_virtual_time(story()) <= 25
 
 
 async def refuse(*_):
@@ -152,10 +167,10 @@ APPLIED = {LAST_APPLIED_HASH: "0"}
 OWNER = {"apiVersion": "kubeflow.org/v1", "kind": "MPIJob", "name": "m", "uid": "job-uid", "controller": True}
 
 
-def a_role(harness: Harness, rules: list, annotations: dict, *owners: dict) -> None:
+def a_role(harness: Harness, rules: list, annotations: dict, *owners: dict, name: str = "m-launcher") -> None:
     """Create a Role of a job, of which the watches have delivered all."""
     labels = {"training.kubeflow.org/job-name": "m"}
-    metadata = {"name": "m-launcher", "labels": labels, "annotations": annotations, "ownerReferences": list(owners)}
+    metadata = {"name": name, "labels": labels, "annotations": annotations, "ownerReferences": list(owners)}
     harness.world.create(ROLES, {"metadata": metadata, "rules": rules})
     harness.hear()
 
@@ -188,3 +203,28 @@ async def test_a_role_that_is_gone_is_forgotten():
     harness.world.delete(ROLES, "m-launcher")
     await orphans(harness).reconcile()
     assert harness.view.dependents[ROLES].store.items == {}
+
+
+@pytest.mark.parametrize("end", ["refused", "undone"])
+def test_roles_whose_change_is_refused_or_undone_are_tried_ever_less_often_and_with_one_message(end, caplog):
+    async def story() -> list[float]:
+        harness, tries = Harness(), []
+        for number in range(3):
+            a_role(harness, [ENTER], APPLIED, name=f"m-{number}")
+
+        async def update(_resource: object, _namespace: str, name: str, _patch: object) -> Dependent:
+            tries.append(clock())
+            if end == "refused":
+                raise Invalid("a policy denies it")
+            return next(role for role in harness.view.dependents[ROLES].store.items.values() if role.name == name)
+
+        harness.world.update_dependent = update
+        running = asyncio.ensure_future(orphans(harness).run())
+        await asyncio.sleep(3600)
+        running.cancel()
+        return tries
+
+    tries = in_virtual_time(story())
+    assert len(tries) <= 3 * 25, "720 searches in an hour"
+    assert len([time for time in tries if time > 3000]) >= 3
+    assert len([record for record in caplog.records if record.levelno >= logging.WARNING]) == (end == "refused")
