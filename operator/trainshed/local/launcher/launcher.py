@@ -13,8 +13,8 @@ object per line, and writes one:
     {"op": "ping"}                                                          -> {"id": "ping"}
 
 Neither end waits until the other one reads: what a socket does not take is written later. When the socket is closed,
-which also happens when the run is killed, the launcher kills all containers and ends. It imports nothing but the
-standard library, and forks from a single thread.
+which also happens when the run is killed, or has a message that is none of these, the launcher kills all containers
+and ends. It imports nothing but the standard library, and forks from a single thread. docs/launcher.md has it all.
 """
 
 from __future__ import annotations
@@ -65,25 +65,33 @@ class Launcher:
         self._buffer = b""
 
     def run(self) -> None:
-        """Serve until the socket is closed, then kill everything."""
+        """Serve until the socket is closed, then kill everything; also before an error, such as one of a message."""
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        with contextlib.suppress(ConnectionError, BrokenPipeError):
-            while True:
-                control = self._control.fileno()
-                unsent, pause = [control] if self._outbox else [], WATCH if self._limits else None
-                ready, _, _ = select.select([control, reader], unsent, [], pause)
-                self._watch()
-                if reader in ready:
-                    os.read(reader, 4096)
-                    self._reap()
-                if control in ready and not self._receive():
-                    break
-                self._outbox.flush()
-        self.kill_all()
+        try:
+            while self._serve(reader):
+                pass
+        except ConnectionError:
+            pass  # as at the end of the socket
+        finally:
+            self.kill_all()
+
+    def _serve(self, reader: int) -> bool:
+        """Wait for requests and ends of processes, and handle them; return False at the end of the socket."""
+        control = self._control.fileno()
+        unsent, pause = [control] if self._outbox else [], WATCH if self._limits else None
+        ready, _, _ = select.select([control, reader], unsent, [], pause)
+        self._watch()
+        if reader in ready:
+            os.read(reader, 4096)
+            self._reap()
+        if control in ready and not self._receive():
+            return False
+        self._outbox.flush()
+        return True
 
     def kill_all(self) -> None:
         """Kill all containers, and what they have started."""
@@ -126,6 +134,8 @@ class Launcher:
                 self._isolation.remove(message["id"])
             case "ping":
                 self._send({"id": "ping"})
+            case other:
+                raise ValueError(f"{other!r} is no request")
 
     def _answer(self, messages: Sequence[Message], action: Callable[[], None]) -> None:
         problem = {}
