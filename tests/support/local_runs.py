@@ -28,6 +28,24 @@ def a_job(script: str, workers: int = 1, restart: str = "ExitCode", **spec) -> d
     }
 
 
+#: Runs `trainshed run` with an error at a place, `module:name`, of its code.
+FAILING = """
+import sys
+from importlib import import_module
+def fail(*args, **kwargs):
+    raise RuntimeError("injected")
+module, _, path = {place!r}.partition(":")
+*path, name = path.split(".")
+holder = import_module(f"trainshed.local.{{module}}")
+for part in path:
+    holder = getattr(holder, part)
+setattr(holder, name, fail)
+import trainshed.__main__ as entry
+sys.argv = ["trainshed", *{arguments!r}]
+entry.main()
+"""
+
+
 class Machine:
     """Runs `trainshed run` on files in a folder, with the logs and claims in another one."""
 
@@ -53,6 +71,11 @@ class Machine:
     def start(self, *documents: dict, **how) -> subprocess.Popen[str]:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         return subprocess.Popen(self.command(*documents, **how), **pipes)
+
+    def run_failing(self, place: str, *documents: dict, **how) -> subprocess.CompletedProcess[str]:
+        """Run jobs with an error at a place that nothing expects."""
+        script = FAILING.format(place=place, arguments=self.command(*documents, **how)[3:])
+        return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=SOON, check=False)
 
     def marked(self) -> list[str]:
         """Return the processes of all runs of this machine."""

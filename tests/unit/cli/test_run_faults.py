@@ -41,21 +41,6 @@ PLACES = (
     "run:ApiClient.create_event",
     "run:Controller._add",
 )
-SCRIPT = """
-import sys
-from importlib import import_module
-def fail(*args, **kwargs):
-    raise RuntimeError("injected")
-module, _, path = {place!r}.partition(":")
-*path, name = path.split(".")
-holder = import_module(f"trainshed.local.{{module}}")
-for part in path:
-    holder = getattr(holder, part)
-setattr(holder, name, fail)
-import trainshed.__main__ as entry
-sys.argv = ["trainshed", *{arguments!r}]
-entry.main()
-"""
 
 
 @pytest.fixture
@@ -67,9 +52,7 @@ def machine(tmp_path: Path) -> Machine:
 def test_an_unexpected_error_ends_the_run_with_one_sentence(machine, place):
     job = a_job("echo hello; sleep 1; exit 1", restart="OnFailure", workers=1)
     job["spec"]["runPolicy"] = {"backoffLimit": 1}
-    command = machine.command(job, arguments=("--fail", "worker-0@0.1s"))
-    script = SCRIPT.format(place=place, arguments=command[3:])
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=SOON, check=False)
+    done = machine.run_failing(place, job, arguments=("--fail", "worker-0@0.1s"))
     assert done.returncode == 1, done.stdout + done.stderr
     (sentence,) = done.stderr.splitlines()
     assert sentence.startswith("Error: ")
@@ -78,9 +61,7 @@ def test_an_unexpected_error_ends_the_run_with_one_sentence(machine, place):
 
 
 def test_the_place_of_an_unexpected_error_is_shown_on_demand(machine):
-    command = machine.command(a_job("true"), arguments=("--verbose",))
-    script = SCRIPT.format(place="node.volumes:Volumes.make", arguments=command[3:])
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=SOON, check=False)
+    done = machine.run_failing("node.volumes:Volumes.make", a_job("true"), arguments=("--verbose",))
     assert done.returncode == 1
     assert "in _prepare" in done.stderr
 

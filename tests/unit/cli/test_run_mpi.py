@@ -57,6 +57,16 @@ def an_mpi_job(*words: str, version: str = "v1", workers: int = 2) -> dict:
     return {"apiVersion": f"kubeflow.org/{version}", "kind": "MPIJob", "metadata": {"name": "job"}, "spec": spec}
 
 
+def test_an_unexpected_error_of_the_server_of_commands_ends_the_run_with_one_sentence(machine, python):
+    permitted("namespaces")
+    how = {"runtime": "namespaces", "arguments": ("--python", python)}
+    done = machine.run_failing("node.exec_server:ExecServer._serve", an_mpi_job("true"), **how)
+    assert done.returncode == 1, done.stdout + done.stderr
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.startswith("Error: commands in replicas: internal error in Trainshed, please report it: ")
+    assert not machine.remains()
+
+
 @pytest.mark.parametrize("version", ["v1", "v2beta1"])
 def test_a_launcher_enters_its_workers(machine, python, version):
     permitted("namespaces")

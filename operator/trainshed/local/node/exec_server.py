@@ -10,10 +10,11 @@ import os
 import signal
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from trainshed.local import tasks
 from trainshed.local.runtimes.protocol import Container, StartFailed
 
 #: The name of the socket, and the bytes of the longest request.
@@ -59,8 +60,8 @@ class ExecServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._socket.close()
 
-    def _keep(self, work: Any) -> None:  # noqa: ANN401 - a coroutine
-        task = asyncio.create_task(work)
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        task = tasks.start(work, "commands in replicas")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
