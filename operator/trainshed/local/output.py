@@ -103,6 +103,10 @@ class Output:
         for line in (harmless(first), *(f"  {harmless(item)}" for item in more)):
             self.write_line(f"{DIM}{prefix}{line}{RESET}" if self._colour else f"{prefix}{line}")
 
+    def shows(self, job: str, pod: str) -> bool:
+        """Return whether the output of a pod is printed."""
+        return not self._only or any(is_named(only, job, pod) for only in self._only)
+
     def close(self) -> None:
         """Close the files."""
         for stream in self._streams.values():
@@ -127,7 +131,7 @@ class Output:
         return _Stream(
             prefix,
             LogFile(self._logs / f"{name}.log"),
-            not self._only or any(is_named(only, job_name(pod), pod["metadata"]["name"]) for only in self._only),
+            self.shows(job_name(pod), str(pod["metadata"]["name"])),
         )
 
     def _print(self, stream: _Stream, line: str) -> None:

@@ -53,6 +53,8 @@ GRACE = 5.0
 STUCK = 10.0
 #: The Ctrl-C that kills all replicas, and the one after which the run waits for nothing.
 KILLS, GIVES_UP = 2, 3
+#: The replicas that a line names.
+NAMED = 5
 #: The parts of a run policy that would keep a job from running here, or remove it at the end.
 WITHOUT = ("suspend", "managedBy", "ttlSecondsAfterFinished")
 
@@ -121,6 +123,7 @@ class LocalRun:
         self._cluster = LocalCluster(self._clock.now, self._frameworks)
         self._injector = FailureInjector(options.failures, self._output, self._kill)
         self._kubelet: Kubelet | None = None
+        self._created: set[str] = set()
         self._changed = 0.0
         self._interrupts = 0
         self._interrupted = asyncio.Event()
@@ -180,6 +183,7 @@ class LocalRun:
         status = self._status_line()
         try:
             await self._wait(runtime)
+            self._say_what_was_not_created()
         finally:
             self._injector.close()
             await controller.close()
@@ -233,6 +237,14 @@ class LocalRun:
             quiet = loop.time() - max(self._changed, over_since) > QUIET and not terminating
             if quiet or loop.time() - over_since > SETTLE:
                 return
+
+    def _say_what_was_not_created(self) -> None:
+        """Name the replicas without which a job was over, such as workers whose master ended soon; their logs lack."""
+        names = ((item.job.name, pod) for item in self._options.jobs for pod in pod_names(item))
+        missing = [pod for job, pod in names if pod not in self._created and self._output.shows(job, pod)]
+        if missing and not self._ending.is_set():
+            more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+            self._output.say(f"not created, as the job was over before: {', '.join(missing[:NAMED])}{more}")
 
     def _hurry(self, loop: asyncio.AbstractEventLoop, kubelet: Kubelet) -> None:
         for printer in (self._printer, self._lines):
@@ -301,6 +313,8 @@ class LocalRun:
 
     def _on_change(self, kind: str, before: Stored | None, after: Stored | None) -> None:
         self._changed = asyncio.get_running_loop().time()
+        if kind == POD and before is None and after is not None:
+            self._created.add(after["metadata"]["name"])
         if kind == EVENT and before is None and after is not None:
             reason, message = after["reason"], after["message"]
             self._output.say(f"{reason}: {message}", after["involvedObject"]["name"] if self._several else "job")

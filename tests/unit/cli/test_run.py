@@ -53,6 +53,20 @@ def test_a_job_runs_to_its_end(machine, runtime):
     assert [path.name for path in logs.parent.iterdir() if path.name == "pods"] == []
 
 
+@pytest.mark.parametrize("arguments", [(), ("--only", "worker-1"), ("--only", "master-0")])
+def test_replicas_that_a_job_was_over_before_are_named(machine, arguments):
+    job = a_job("true", workers=2)  # the workers of an XGBoostJob are created after its master
+    groups = job["spec"].pop("pytorchReplicaSpecs")
+    for group in groups.values():
+        group["template"]["spec"]["containers"][0]["name"] = "xgboost"
+    job |= {"kind": "XGBoostJob", "spec": {"xgbReplicaSpecs": groups}}
+    done = machine.run(job, arguments=arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = {"worker-1": "job-worker-1", "master-0": ""}.get("".join(arguments[1:]), "job-worker-0, job-worker-1")
+    said = [line for line in done.stdout.splitlines() if "not created" in line]
+    assert said == ([f"not created, as the job was over before: {names}"] if names else [])
+
+
 def test_a_replica_has_only_its_own_streams_open(machine, runtime):
     done = machine.run(a_job("sleep 1; ls /proc/$$$$/fd; true", workers=3), runtime=runtime)
     assert done.returncode == 0, done.stdout + done.stderr
