@@ -68,7 +68,7 @@ def test_replicas_that_a_job_was_over_before_are_named(machine, arguments):
 
 
 def test_a_replica_has_only_its_own_streams_open(machine, runtime):
-    done = machine.run(a_job("sleep 1; ls /proc/$$$$/fd; true", workers=3), runtime=runtime)
+    done = machine.run(a_job("ls /proc/$$$$/fd; sleep 3", workers=3), runtime=runtime)
     assert done.returncode == 0, done.stdout + done.stderr
     found = [line.rpartition(" | ")[2] for line in done.stdout.splitlines()]
     assert sorted(number for number in found if number.isdecimal()) == [*"000011112222"]
