@@ -17,8 +17,8 @@ from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Document, Job
 from trainshed.api.status import Status
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
+from trainshed.manifests.manifest import Manifest
 from trainshed.manifests.nodes import BadManifest
-from trainshed.manifests.objects import Manifest
 from trainshed.plan import plan
 
 KINDS = {(known.api_version, known.kind): known for known in (*FRAMEWORKS, *MPI_VERSIONS.values())}

@@ -24,7 +24,7 @@ from trainshed.local.output import printable
 from trainshed.local.runtimes.python import NoPython
 from trainshed.local.state_folder import Unusable, default_place
 from trainshed.local.tasks import described
-from trainshed.manifests.objects import Manifest
+from trainshed.manifests.manifest import Manifest
 from trainshed.process import TextFormatter
 from trainshed.rendering import Objects
 

@@ -13,9 +13,9 @@ from trainshed import rendering
 from trainshed.api.framework import JobDefaults
 from trainshed.local import pod_validation
 from trainshed.local.output import printable
-from trainshed.manifests import objects
+from trainshed.manifests.manifest import Manifest
+from trainshed.manifests.manifest import read as manifests_of
 from trainshed.manifests.nodes import BadManifest
-from trainshed.manifests.objects import Manifest
 from trainshed.manifests.reader import LARGEST
 from trainshed.rendering import KNOWN, Objects, Selection, select
 
@@ -76,13 +76,13 @@ def _manifests(name: str, *, recursive: bool) -> Iterator[Manifest]:
     try:
         if name == "-":
             content = sys.stdin.buffer.read(LARGEST + 1) if sys.stdin else b""  # it was closed when the program began
-            yield from objects.read(content, STANDARD_INPUT)
+            yield from manifests_of(content, STANDARD_INPUT)
         elif download.is_url(name):
-            yield from objects.read(download.download(name), name)
+            yield from manifests_of(download.download(name), name)
         else:
             for path in _paths(name, recursive=recursive):
                 with path.open("rb") as file:
-                    yield from objects.read(file.read(LARGEST + 1), str(path))
+                    yield from manifests_of(file.read(LARGEST + 1), str(path))
     except OSError as error:
         raise click.ClickException(printable(f"cannot read {error.filename or name}: {error.strerror}")) from error
     except download.DownloadError as error:

@@ -31,8 +31,8 @@ from trainshed.local.runtimes.hosts import LOOPBACK, Hosts
 from trainshed.local.runtimes.protocol import Runtime
 from trainshed.memory.errors import ApiError
 from trainshed.memory.server import Server
+from trainshed.memory.strategies import DEFAULT_GRACE, bounded_grace
 from trainshed.memory.transport import MemoryTransport
-from trainshed.memory.validation import DEFAULT_GRACE, bounded_grace
 from trainshed.process import Clock
 
 from . import summary, tasks

@@ -7,7 +7,7 @@ from typing import Any
 
 from trainshed.api.framework import Framework
 
-from . import validation
+from . import strategies
 from .errors import invalid
 from .resources import Resource
 
@@ -40,8 +40,8 @@ PODS = Resource(
     status=True,
     has_generation=True,
     returned_on_delete=True,
-    default=validation.default_pod,
-    check_update=validation.check_pod_update,
+    default=strategies.default_pod,
+    check_update=strategies.check_pod_update,
 )
 SERVICES = Resource(
     "/api/v1",
@@ -51,8 +51,8 @@ SERVICES = Resource(
     create_on_put=True,
     returned_on_delete=True,
     dns_label_name=True,
-    default=validation.default_service,
-    check_update=validation.check_service_update,
+    default=strategies.default_service,
+    check_update=strategies.check_service_update,
 )
 NAMESPACES = Resource("/api/v1", "namespaces", "Namespace", namespaced=False, status=True, dns_label_name=True)
 QUOTAS = Resource("/api/v1", "resourcequotas", "ResourceQuota", status=True)

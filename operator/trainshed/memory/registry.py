@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from . import validation
+from . import strategies
 from .built_in import NAMESPACES, PODS, QUOTAS
 from .errors import ApiError, already_exists, bad_request, conflict, forbidden, invalid, not_found
 from .resources import Resource
 from .store import Store, StoredObject, merge_patch
-from .validation import FINISHED
+from .strategies import FINISHED
 
 Document = dict[str, Any]
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
@@ -83,7 +83,7 @@ class Deletion:
         metadata = _with_policy_finalizer(document["metadata"], options.policy)
         left = metadata.get("deletionGracePeriodSeconds", 0)
         if "deletionTimestamp" not in metadata:
-            grace = validation.grace_period(document, options.grace)
+            grace = strategies.grace_period(document, options.grace)
             return {**document, "metadata": self._with_deletion_timestamp(metadata, grace)}
         if left == 0:
             return {**document, "metadata": self._with_deletion_timestamp(metadata, 0)}
@@ -190,20 +190,20 @@ class Registry:
 
     def create(self, resource: Resource, namespace: str, body: Document) -> StoredObject:
         """Create an object; return it as stored."""
-        body = validation.with_name(body, namespace, "", f"{self._created:05x}")
+        body = strategies.with_name(body, namespace, "", f"{self._created:05x}")
         return self._create(resource, namespace, body)
 
     def replace(self, resource: Resource, namespace: str, name: str, body: Document, part: str = "") -> StoredObject:
         """Replace an object, or its `status`."""
-        body = validation.with_name(body, namespace, name, "")
+        body = strategies.with_name(body, namespace, name, "")
         found = self._store.get(resource, object_key(namespace, name))
         if found is None:
             if resource.create_on_put and not part:
-                validation.check_uid(resource, name, body["metadata"].get("uid"), "")
+                strategies.check_uid(resource, name, body["metadata"].get("uid"), "")
                 body = {**body, "metadata": {k: v for k, v in body["metadata"].items() if k != "resourceVersion"}}
                 return self._create(resource, namespace, body)
             raise not_found(resource.full_name, name)
-        validation.check_uid(resource, name, body["metadata"].get("uid"), found.uid)
+        strategies.check_uid(resource, name, body["metadata"].get("uid"), found.uid)
         if not resource.unversioned_put and not body["metadata"].get("resourceVersion"):
             raise invalid(
                 resource.kind, name, "metadata.resourceVersion: Invalid value: must be specified for an update"
@@ -219,7 +219,7 @@ class Registry:
         body = merge_patch(found.document, patch)
         if not isinstance(body, dict) or not isinstance(body.get("metadata"), dict):
             raise bad_request("the patch leaves no object")
-        body = validation.with_name(body, namespace, name, "")
+        body = strategies.with_name(body, namespace, name, "")
         self._check_kind(resource, body)
         return self._update(resource, found, body, part)
 
@@ -242,7 +242,7 @@ class Registry:
         if "deletionTimestamp" in found.document["metadata"]:
             raise conflict("pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
         return self._store.put(
-            PODS, object_key(namespace, name), validation.bind_pod(found.document, node, self.timestamp())
+            PODS, object_key(namespace, name), strategies.bind_pod(found.document, node, self.timestamp())
         )
 
     def remove(self, resource: Resource, key: str) -> None:
@@ -256,7 +256,7 @@ class Registry:
         self._created += 1
         uid = f"{self._created:08x}-5eed-4000-8000-{self._seed:012x}"
         head = {"apiVersion": resource.api_version, "kind": resource.kind}
-        made = {**body, **head, "metadata": validation.new_metadata(resource, body["metadata"], uid, self.timestamp())}
+        made = {**body, **head, "metadata": strategies.new_metadata(resource, body["metadata"], uid, self.timestamp())}
         if resource.status:
             made.pop("status", None)
         made = resource.default(_validated(resource, made, None))
@@ -272,11 +272,11 @@ class Registry:
     def _update(self, resource: Resource, found: StoredObject, body: Document, part: str) -> StoredObject:
         before = found.document
         if part and resource.validator is not None:  # this ignores metadata, also the uid
-            validation.check_version(resource, before["metadata"], body["metadata"])
+            strategies.check_version(resource, before["metadata"], body["metadata"])
             about = before["metadata"]
         else:
             new = _with_owners_of(body["metadata"], before["metadata"]) if part else body["metadata"]
-            about = validation.updated_metadata(resource, before["metadata"], new)
+            about = strategies.updated_metadata(resource, before["metadata"], new)
         after = self._status_of(resource, before, body, about) if part else self._rest_of(resource, before, body, about)
         if after == before:
             return found
@@ -292,7 +292,7 @@ class Registry:
         if "status" not in body:
             after.pop("status", None)
         if resource is PODS:
-            return validation.with_qos_class(before, after)
+            return strategies.with_qos_class(before, after)
         return _validated(resource, after, before, "status")
 
     def _rest_of(self, resource: Resource, before: Document, body: Document, about: Document) -> Document:

@@ -31,7 +31,7 @@ from trainshed.api.objects import (
 )
 from trainshed.client import Conflict
 from trainshed.controller.workqueue import Worker, WorkQueue
-from trainshed.memory.validation import SERVER_FIELDS
+from trainshed.memory.strategies import SERVER_FIELDS
 
 LABEL = "training.kubeflow.org/operator-name"
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
