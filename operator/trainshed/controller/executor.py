@@ -99,12 +99,12 @@ TRAITS: Mapping[type[Action], Traits] = MappingProxyType(
 class Outcome(msgspec.Struct, frozen=True):
     """The error that decides, if an action failed, and what was done: `created 2 Services, created 1 of 2 pods`.
 
-    `writes` is the number of actions that succeeded.
+    `changed` is whether any action succeeded.
     """
 
     error: ApiError | None = None
     message: str = ""
-    writes: int = 0
+    changed: bool = False
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -161,7 +161,7 @@ class Executor:
                 self._recorder.record(snapshot.job, event)
         summary = _summary(Counter(map(_words, wanted)), Counter(map(_words, record.done)))
         error = min(errors or record.reverted, key=_error_order, default=None)
-        return Outcome(error, summary, len(record.done))
+        return Outcome(error, summary, bool(record.done))
 
     async def _run(self, snapshot: Snapshot, action: Action, record: _Record) -> None:
         try:

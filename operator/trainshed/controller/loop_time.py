@@ -12,9 +12,9 @@ from trainshed.api.job import JobKey
 T = TypeVar("T")
 #: A reconcile that keeps the event loop no longer than this many seconds is not counted; most jobs need less.
 SHORT = 0.002
-#: Seconds of the tasks of a reconcile that are not counted for each write that has succeeded: about three times what
-#: most need. How many of these there are is bounded by the limiters, which serve the namespaces in turn.
-WRITE = 0.0005
+#: Seconds of each step of a task of a reconcile that are not counted: most writes need less in all. How many there are
+#: at a time is bounded by the limiters, which serve the namespaces in turn.
+STEP = 0.0005
 #: The part of the time that the other reconciles of one namespace may take in the long run, and the seconds that they
 #: may take at once.
 SHARE, BURST = 0.2, 0.25
@@ -86,18 +86,14 @@ class Timed(Generic[T]):
     def __init__(self, coroutine: Coroutine[Any, Any, T], account: Timed[Any] | None = None) -> None:
         self._coroutine = coroutine
         self._account = account
-        self._own = self._free = 0.0
+        self._own = 0.0
         #: What the tasks needed by the clock of the event loop, which may tick in milliseconds, and of the thread.
         self._elapsed = self._processor = 0.0
 
     @property
     def seconds(self) -> float:
-        """The seconds of the coroutine itself, and those of its tasks beyond what is exempt."""
-        return self._own + max(min(self._elapsed, self._processor) - self._free, 0.0)
-
-    def exempt(self, writes: int) -> None:
-        """Do not count what this many writes need."""
-        self._free += writes * WRITE
+        """The seconds of the coroutine itself, and those of its tasks."""
+        return self._own + min(self._elapsed, self._processor)
 
     def __await__(self) -> Generator[Any, Any, T]:
         return cast("Generator[Any, Any, T]", self)
@@ -132,9 +128,9 @@ class Timed(Generic[T]):
             elapsed, processor = _clock() - began, time.thread_time() - ran
             if account is None:
                 self._own += min(elapsed, processor)
-            else:
+            elif processor > STEP:
                 account._elapsed += elapsed  # noqa: SLF001 - of the same class
-                account._processor += processor  # noqa: SLF001
+                account._processor += processor - STEP  # noqa: SLF001
 
 
 def _clock() -> float:

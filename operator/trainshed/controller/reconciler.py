@@ -208,10 +208,9 @@ class Reconciler:
         is_known = await self._report_refusal(key, snapshot, error)
         times = [time for time in (later, plan.requeue_at) if time]
         changes = () if later else _turned(snapshot.status, plan.status)
-        done = "" if is_known and not outcome.writes else outcome.message
+        done = "" if is_known and not outcome.changed else outcome.message
         message = ", ".join(filter(None, (*changes, done)))
-        waits, writes = later is not None, outcome.writes
-        return Result(min(times, default=None), message, error, known=is_known, waits=waits, writes=writes)
+        return Result(min(times, default=None), message, error, known=is_known, waits=later is not None)
 
     async def _store_planned_status(self, key: JobKey, snapshot: Snapshot, plan: Plan) -> None:
         """Store the status of a plan. If it is refused nothing else is done, but Roles must not name other's pods."""

@@ -251,8 +251,7 @@ class Result(msgspec.Struct, frozen=True):
     """The result of a reconcile: when to requeue, what was done, for the log, and the error that needs a back-off.
 
     A `known` error was reported before, also if its message differs. `pods` is the number of pods that the job has.
-    `waits` is whether its status has changed and is not to be written yet: that is no success of a write. `writes` is
-    the number of actions that succeeded.
+    `waits` is whether its status has changed and is not to be written yet: that is no success of a write.
     """
 
     requeue_at: datetime | None = None
@@ -261,7 +260,6 @@ class Result(msgspec.Struct, frozen=True):
     known: bool = False
     pods: int = 0
     waits: bool = False
-    writes: int = 0
 
 
 class ReconcilerProtocol(Protocol):
@@ -331,7 +329,6 @@ class Worker:
         TASK_WRAPPER.set(timed.task)
         try:
             result = await timed
-            timed.exempt(result.writes)
             idle, pods = not (result.message or result.error), result.pods
             continues = result.error is None and result.requeue_at is not None and result.requeue_at <= now
             self._settle(key, now, result)
