@@ -29,8 +29,10 @@ from .strategies import PROMPT
 from .users import Users
 
 #: Seconds without a change after which the cluster is quiet, if no timer is due: longer than any retry of the operator,
-#: and longer than its retry after a refusal by the server, which may arrive up to 9 s late.
-QUIET, QUIET_AFTER_REFUSAL = 10.0, 34.0
+#: and longer than its retry after a refusal by the server, which may arrive up to 9 s late. No retry comes later than
+#: LONGEST_REFUSAL, or than the job has been refused already.
+QUIET, LONGEST_REFUSAL = 10.0, 300.0
+QUIET_AFTER_REFUSAL = LONGEST_REFUSAL + 14.0
 #: The longest wait for a quiet cluster, and the time of a new operator at the end, in seconds.
 LONGEST, NEW_OPERATOR = 4000.0, 5.0
 #: Seconds from the operator's time beyond which no back-off ends; a later one was stored by a clock that was ahead.
@@ -107,6 +109,7 @@ class Run:
         self._changes: list[Change] = []
         self._requests: list[Request] = []
         self._last_change = self._last_refusal = self._took = 0.0
+        self._refused = (0.0, 0.0)
         self._counts: Counter[str] = Counter()
         observe_changes(self._cluster.server, self._observe)
         observe_requests(self._cluster.server, self._observe_request)
@@ -164,7 +167,8 @@ class Run:
         end, latest = since + LONGEST, since
         while self._cluster.now() < end:
             due = max(self._due(), default=0.0)
-            latest = max(latest, due)
+            first, last = self._refused
+            latest = max(latest, due, last + min(LONGEST_REFUSAL, last - first))
             quiet = max(max(self._last_change, since, due) + QUIET, self._last_refusal + QUIET_AFTER_REFUSAL)
             if self._cluster.now() >= quiet:
                 self._took = max(self._took, self._last_change - latest)
@@ -246,6 +250,9 @@ class Run:
             self._requests.append(request)
             if _finds_hidden_pod(request) or (request.status in REFUSALS and request.writes):
                 self._last_refusal = request.at
+                if request.status != HTTPStatus.CONFLICT:
+                    first, last = self._refused
+                    self._refused = (first if request.at - last <= LONGEST_REFUSAL else request.at), request.at
             self._auditor.asked(request)
 
 

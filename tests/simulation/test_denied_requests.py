@@ -87,7 +87,7 @@ def test_a_pod_whose_deletion_is_denied_is_neither_taken_for_deleted_nor_forgott
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: f"{answer[0]} {answer[1]}")
-def test_a_pod_whose_creation_is_denied_blocks_its_job_and_is_tried_every_20_seconds(answer):
+def test_a_pod_whose_creation_is_denied_blocks_its_job_and_is_tried_again(answer):
     job = JobRun(scope="Replica")
     network = Denying("POST", "/pods")
     denied(job, network, answer, None)
@@ -246,7 +246,7 @@ def test_a_job_whose_pods_are_refused_costs_no_request_while_nothing_changes_tha
         assert not path or job.write(path, {"metadata": stamped})
         job.cluster.loop.run_for(0.1)
     asked = [request for request in job.requests[mark:] if "/leases" not in request.path]
-    assert 2 <= len(asked) <= 9, "a GET, a POST and at times an Event each 20 s"
+    assert 2 <= len(asked) <= 9, "a GET, a POST and at times an Event each time"
     job.close()
 
 
@@ -275,4 +275,33 @@ def test_pods_that_a_webhook_kept_from_being_deleted_go_once_it_can_be_called():
     network.answer = None
     job.cluster.loop.run_for(21)
     assert (running(job), job.states()) == ([], ["Created", "Suspended"])
+    job.close()
+
+
+@pytest.mark.fault("B13")
+@pytest.mark.parametrize("change", ["a pod has ended", "a pod is gone", "the job has changed"])
+def test_a_job_that_a_quota_refuses_costs_a_try_in_minutes_and_is_tried_at_once_after_a_change(change):
+    job = JobRun(scope="Replica")
+    job.cluster.loop.run_for(5)
+    job.cluster.operators[0].transport.network = network = Denying("POST", "/pods")
+    network.answer = (403, "Forbidden", 'pods "x" is forbidden: exceeded quota: q')
+    late = job.job()
+    late["metadata"]["name"] = "late"
+    job.cluster.submit(late)
+    job.cluster.loop.run_for(2000)
+    before, mark = network.count, len(job.requests)
+    job.cluster.loop.run_for(3000)
+    assert 9 <= network.count - before <= 11, "every 300 s"
+    assert len([request for request in job.requests[mark:] if "/leases" not in request.path]) <= 35
+    job.cluster.loop.run_for(100)
+    before, network.answer = network.count, None
+    match change:
+        case "a pod has ended":
+            job.fail("job-worker-1", 0)
+        case "a pod is gone":
+            job.cluster.server.request("user", "DELETE", f"{CORE}/pods/job-worker-1", body={"gracePeriodSeconds": 0})
+        case _:
+            job.write(f"{jobs('TFJob')}/late", {"spec": {"runPolicy": {"ttlSecondsAfterFinished": 9}}})
+    job.cluster.loop.run_for(1)
+    assert {f"late-{role}" for role in ("chief-0", "worker-0", "worker-1")} <= set(running(job))
     job.close()

@@ -20,6 +20,9 @@ from trainshed.client import (
 #: Back-off in seconds, the first and the longest: after a definite refusal, which people must resolve, and after any
 #: other error, which is usually transient (a few seconds after an outage all jobs must continue).
 AFTER_NO, AFTER_ERROR = (1.0, 20.0), (0.1, 8.0)
+#: Back-off after a refusal of new objects alone, as by a quota: no pod is to be deleted meanwhile, and what ends it is
+#: seen if it is a change of the job, or the end of a pod of its namespace (`refused_jobs`).
+AFTER_REFUSAL = (1.0, 300.0)
 #: Back-off while a webhook cannot be called: its server starts again within seconds, or people must see to it.
 AFTER_WEBHOOK = (0.1, 20.0)
 #: Back-off after a conflict: one is normal and must cost no noticeable time. Where another client writes the job tens
@@ -79,6 +82,14 @@ class Failures:
         """Forget all errors."""
         self._seconds.clear()
         self._messages.clear()
+
+
+def may_last(error: ApiError | None) -> bool:
+    """Return whether an error is a refusal of new objects that ends only when there is room, or people resolve it.
+
+    Others end by themselves, or when an object is gone that no watch selects, as one of another that has the name.
+    """
+    return isinstance(error, (Forbidden, Invalid)) and not isinstance(error, Altered)
 
 
 def limits_of(error: ApiError) -> tuple[float, float]:

@@ -94,6 +94,8 @@ class Cache:
         self._frameworks = {framework.kind: framework for framework in frameworks}
         self._job_defaults = job_defaults
         self._enqueue, self._left = wake, left
+        #: Called with the namespace of each pod that has ended or is gone: a quota may admit another one.
+        self.freed: Callable[[str], None] = lambda _namespace: None
         self.unsynced: set[str] = set()
         self._keys: dict[Owner, JobKey] = {}
         self._current: dict[JobKey, str] = {}
@@ -317,6 +319,8 @@ class Cache:
             self._staleness.mark_uncertain(pod.owner)
 
     def _on_child_change(self, child: Pod | Service | Dependent) -> None:
+        if isinstance(child, Pod) and (child.over or child.uid not in self.pods.store.items):
+            self.freed(child.namespace)
         key = self._keys.get(owner_of(child))
         if key:
             self.wake(key)

@@ -99,12 +99,13 @@ TRAITS: Mapping[type[Action], Traits] = MappingProxyType(
 class Outcome(msgspec.Struct, frozen=True):
     """The error that decides, if an action failed, and what was done: `created 2 Services, created 1 of 2 pods`.
 
-    `changed` is whether any action succeeded.
+    `changed` is whether any action succeeded, `holds` whether anything but creations failed, which holds resources.
     """
 
     error: ApiError | None = None
     message: str = ""
     changed: bool = False
+    holds: bool = False
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -153,7 +154,8 @@ class Executor:
         try:
             create = partial(_create, tasks, was_refused=snapshot.refusal is not None, running=_running(snapshot))
             made, deleted = await run_concurrently([create, partial(self._deletions.run, snapshot.job.uid, deletions)])
-            errors = [*made, *deleted] or await _delete_job(tasks)
+            kept = deleted or (() if made else await _delete_job(tasks))
+            errors = [*made, *kept]
         finally:
             for event, names in success_events(snapshot, record.done).items():
                 self._recorder.record(snapshot.job, event, names)
@@ -161,7 +163,7 @@ class Executor:
                 self._recorder.record(snapshot.job, event)
         summary = _summary(Counter(map(_words, wanted)), Counter(map(_words, record.done)))
         error = min(errors or record.reverted, key=_error_order, default=None)
-        return Outcome(error, summary, bool(record.done))
+        return Outcome(error, summary, bool(record.done), bool(kept))
 
     async def _run(self, snapshot: Snapshot, action: Action, record: _Record) -> None:
         try:

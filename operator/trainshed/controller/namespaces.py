@@ -96,7 +96,7 @@ def _job_informer(rest: RestClient, cache: Cache, framework: Framework, namespac
 
 
 class Dependencies(msgspec.Struct, frozen=True):
-    """The dependencies that all namespace caches share; `wake` and `left` are those of a `Cache`."""
+    """The dependencies that all namespace caches share; `wake`, `left` and `freed` are those of a `Cache`."""
 
     rest: RestClient
     client: Client
@@ -104,6 +104,7 @@ class Dependencies(msgspec.Struct, frozen=True):
     observer: Observer
     wake: Callable[[JobKey], None]
     left: Callable[[JobKey], None] = lambda _key: None
+    freed: Callable[[str], None] = lambda _namespace: None
 
 
 class NamespaceCache:
@@ -119,6 +120,7 @@ class NamespaceCache:
         self.namespace = namespace
         self.ready = asyncio.Event()
         self.cache = Cache(frameworks, job_defaults, dependencies.wake, dependencies.left)
+        self.cache.freed = dependencies.freed
         self.reconciler = Reconciler(dependencies.client, self.cache, dependencies.recorder, dependencies.observer)
         self.informers: tuple[Informer[Any], ...] = tuple(
             make_informers(dependencies.rest, self.cache, frameworks, namespace)
@@ -289,7 +291,9 @@ class Controller:
     def __init__(self, client: ApiClient, scope: Scope, observer: Observer, now: Callable[[], datetime]) -> None:
         self.queue = WorkQueue(observer.observe_queue_time)
         self.recorder = EventRecorder(client, observer.count_dropped_event, now)
-        dependencies = Dependencies(client.rest, client, self.recorder, observer, self._add, self.queue.left)
+        dependencies = Dependencies(
+            client.rest, client, self.recorder, observer, self._add, self.queue.left, self.queue.freed
+        )
         self.caches = NamespaceCaches(
             NamespaceCache(namespace, scope.frameworks, scope.job_defaults, dependencies)
             for namespace in scope.namespaces or ("",)

@@ -36,12 +36,13 @@ from trainshed.plan import status_details
 from trainshed.plan.pod_groups import latest_message
 from trainshed.process import job_fields
 
+from .backoff import may_last
 from .cache import Cache
 from .events import EventRecorder
 from .executor import Executor, is_role_update
 from .observer import Observer
+from .result import Result
 from .status_writes import FALSE_CONFLICTS, StatusDebounce, StatusRejections, StatusWrites, reverted_fields
-from .workqueue import Result
 
 #: The maximum number of GETs for disappeared pods of a job: the label is removed either from one pod or from all.
 MAX_POD_LOOKUPS = 32
@@ -210,7 +211,10 @@ class Reconciler:
         changes = () if later else _turned(snapshot.status, plan.status)
         done = "" if is_known and not outcome.changed else outcome.message
         message = ", ".join(filter(None, (*changes, done)))
-        return Result(min(times, default=None), message, error, known=is_known, waits=later is not None)
+        blocked = may_last(error) and not outcome.holds
+        return Result(
+            min(times, default=None), message, error, known=is_known, waits=later is not None, blocked=blocked
+        )
 
     async def _store_planned_status(self, key: JobKey, snapshot: Snapshot, plan: Plan) -> None:
         """Store the status of a plan. If it is refused nothing else is done, but Roles must not name other's pods."""

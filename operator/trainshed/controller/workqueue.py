@@ -10,16 +10,26 @@ from datetime import datetime
 from itertools import count
 from typing import Protocol
 
-import msgspec
-
 from trainshed.api.job import JobKey
 from trainshed.client import ApiError, Conflict, PreviousJobTerminating
 from trainshed.client.flow_control import RECONCILE_NUMBER, TASK_WRAPPER
 from trainshed.process import job_fields
 
-from .backoff import AFTER_CONFLICT, AFTER_ERROR, CAUSES_EVENTS, LASTING, LONG, PAUSE, Failures, limits_of
+from .backoff import (
+    AFTER_CONFLICT,
+    AFTER_ERROR,
+    AFTER_REFUSAL,
+    CAUSES_EVENTS,
+    LASTING,
+    LONG,
+    PAUSE,
+    Failures,
+    limits_of,
+)
 from .loop_time import INSTANT, LoopTime, Timed
 from .observer import Observer
+from .refused_jobs import RefusedJobs, Tries
+from .result import Result
 
 #: The minimum number of seconds between two reconciles of the same job, so that many events cost few reconciles. If a
 #: plan asks for the next reconcile, it follows at once: the failed pod is gone, and its replacement is waited for.
@@ -63,7 +73,7 @@ class WorkQueue:
         self._again: set[JobKey] = set()
         self._continued: set[JobKey] = set()
         self._later: dict[JobKey, asyncio.TimerHandle] = {}
-        self._failures = Failures()
+        self._failures, self._refused = Failures(), RefusedJobs()
         self._not_before: dict[JobKey, float] = {}
         self._gone: set[JobKey] = set()
         self._starting: dict[JobKey, asyncio.TimerHandle] = {}
@@ -176,9 +186,18 @@ class WorkQueue:
         return seconds
 
     def went_well(self, key: JobKey) -> None:
-        """Reset the back-off."""
+        """Reset the back-off. If its pods were refused there may be room for those of others."""
         self._failures.forget(key)
         self._not_before.pop(key, None)
+        self._try(self._refused.forget(key, _clock()))
+
+    def refused(self, key: JobKey, *, progressed: bool) -> None:
+        """Enqueue the job also when there may be room for its pods; some were accepted if it has `progressed`."""
+        self._try(self._refused.refused(key, _clock(), progressed=progressed))
+
+    def freed(self, namespace: str) -> None:
+        """Enqueue a job whose pods are refused, if there is one: a pod of its namespace has ended or is gone."""
+        self._try(self._refused.freed(namespace, _clock()))
 
     def left(self, key: JobKey) -> None:
         """Reset the back-off of a job that has left its name, which another may have now."""
@@ -197,6 +216,7 @@ class WorkQueue:
         for known in (self._later, self._ready, self._since, self._not_before, self._continued):
             known.clear()
         self._failures.clear()
+        self._refused.clear()
         self._again.clear()
 
     def _next(self) -> str | None:
@@ -204,6 +224,11 @@ class WorkQueue:
         most = min(MAX_PROCESSING, largest_share(MAX_CONCURRENT_RECONCILES - self._taken))
         found = (name for name in self._ready if name not in self._full and self._processing_in.get(name, 0) < most)
         return self._loop_time.next(found, busy=bool(self._starting))
+
+    def _try(self, tries: Tries) -> None:
+        keys, seconds = tries
+        for key in keys:
+            self.add_later(key, seconds)
 
     def _started(self, key: JobKey) -> None:
         del self._starting[key]
@@ -245,21 +270,6 @@ def _clock() -> float:
 
 
 log = logging.getLogger(__name__)
-
-
-class Result(msgspec.Struct, frozen=True):
-    """The result of a reconcile: when to requeue, what was done, for the log, and the error that needs a back-off.
-
-    A `known` error was reported before, also if its message differs. `pods` is the number of pods that the job has.
-    `waits` is whether its status has changed and is not to be written yet: that is no success of a write.
-    """
-
-    requeue_at: datetime | None = None
-    message: str = ""
-    error: ApiError | None = None
-    known: bool = False
-    pods: int = 0
-    waits: bool = False
 
 
 class ReconcilerProtocol(Protocol):
@@ -369,7 +379,9 @@ class Worker:
         self._metrics.count_error(error)
         conflict = isinstance(error, Conflict)
         wait = self._queue.conflicted if isinstance(error, CAUSES_EVENTS) else self._queue.failed
-        seconds = wait(key, *limits_of(error))
+        seconds = wait(key, *(AFTER_REFUSAL if result.blocked else limits_of(error)))
+        if result.blocked:
+            self._queue.refused(key, progressed=bool(result.message))
         waits = isinstance(error, PreviousJobTerminating)
         normal = waits or (conflict and not LASTING <= seconds < AFTER_CONFLICT[1])
         level = logging.WARNING
