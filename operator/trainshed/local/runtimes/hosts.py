@@ -8,7 +8,6 @@ import os
 import re
 import socket
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -21,6 +20,10 @@ LOOPBACK = "127.0.0.1"
 DOMAIN = "cluster.local"
 #: The most characters of a host name, and of one without a domain.
 LONGEST, LONGEST_LABEL = 64, 63
+#: A whole word with the shape of a DNS name, looked up by its text: an alternation of thousands of names takes seconds.
+NAME = r"(?<![\w.-])(\w[\w-]*+(?:\.\w[\w-]*+)*+)"
+#: Such a word, and the port that may follow it after a colon.
+ENDPOINT = re.compile(rf"{NAME}(?::(\d+))?")
 #: The address of a pod on the loopback, and a port.
 OWN_PORT = re.compile(rf"(?<![\d.]){re.escape(LOOPBACK)}:(\d+)(?!\d)")
 #: Ports for replicas on the loopback: below the range from which Linux takes the ports of outgoing connections.
@@ -54,7 +57,6 @@ class Hosts:
             self._pods[f"{job.namespace}/{name}"] = (job.name, len(self._pods) + 1)
             for known in names(job.namespace, job.name, name):
                 self._names.setdefault(known, name)
-            self.__dict__.pop("pattern", None)
 
     def __len__(self) -> int:
         """Return the number of pods."""
@@ -89,12 +91,6 @@ class Hosts:
     def pod(self, name: str) -> str | None:
         """Return the pod that a DNS name means, None if it is not the name of a replica."""
         return self._names.get(name)
-
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        """A DNS name of a replica, and the port that may follow it after a colon."""
-        known = "|".join(re.escape(name) for name in sorted(self._names, key=len, reverse=True)) or r"(?!)"
-        return re.compile(rf"(?<![\w.-])({known})(?![\w-]|\.\w)(?::(\d+))?")
 
 
 def names(namespace: str, job: str, pod: str) -> tuple[str, ...]:
@@ -179,7 +175,9 @@ def loopback_text(text: str, hosts: Hosts, ports: Ports) -> str:
     """Return a text with 127.0.0.1 and a port of its own in place of each `name:port` of a replica."""
 
     def replacement(found: re.Match[str]) -> str:
-        pod = hosts.pod(found[1]) or ""
+        pod = hosts.pod(found[1])
+        if pod is None:
+            return found[0]
         return f"{LOOPBACK}:{ports.of(pod, int(found[2]))}" if found[2] else LOOPBACK
 
-    return hosts.pattern.sub(replacement, text)
+    return ENDPOINT.sub(replacement, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 
 import pytest
 
@@ -48,6 +49,30 @@ def test_names_are_replaced_as_a_whole(hosts, ports):
     one, ten = ports.of("mnist-worker-1", 2222), ports.of("mnist-worker-10", 2222)
     assert one != ten
     assert text == f"127.0.0.1:{one},127.0.0.1:{ten},my-mnist-worker-1,mnist-worker-1.example"
+
+
+def test_the_names_of_2000_replicas_are_replaced_in_a_fraction_of_a_second(ports, monkeypatch):
+    hosts = Hosts()
+    hosts.add_job(a_job(worker=2000))
+    monkeypatch.setattr(ports, "of", lambda _pod, port: port)
+    text = ",".join(f"mnist-worker-{index}.ml.svc:2222" for index in range(2000)) + ",a" + ".a-" * 100_000
+    started = time.process_time()
+    assert loopback_text(text, hosts, ports).startswith("127.0.0.1:2222," * 2000 + "a.a")
+    assert time.process_time() - started < 0.2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("tcp:mnist-chief-0", "tcp:127.0.0.1"),
+        ("to mnist-chief-0. Then mnist-chief-0..x", "to 127.0.0.1. Then 127.0.0.1..x"),
+        ("mnist-chief-0.-", "127.0.0.1.-"),
+        ("mnist-chief-0- -mnist-chief-0 .mnist-chief-0 x_mnist-chief-0", ""),
+        ("mnist-chief-0.X mnist-chief-0é MNIST-CHIEF-0 other:80", ""),
+    ],
+)
+def test_only_whole_names_are_replaced(hosts, ports, text, expected):
+    assert loopback_text(text, hosts, ports) == (expected or text)
 
 
 def test_the_environment_is_consistent(hosts, ports):
