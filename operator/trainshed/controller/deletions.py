@@ -14,7 +14,7 @@ from trainshed.client.flow_control import run_concurrently
 
 #: Deletions of one plan that are in flight at a time.
 MAX_DELETIONS = 32
-#: Equal errors in a row after which deletions are tried one at a time, and failures of these after which the others are
+#: Errors in a row after which deletions are tried one at a time, and failures of these after which the others are
 #: left to the next plan.
 ALIKE, PROBES = 3, 3
 #: Errors that say nothing about other objects.
@@ -27,7 +27,7 @@ Task: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class _Row(msgspec.Struct):
-    """The errors of the deletions of a kind, and how many of the last ones in a row were equal."""
+    """The errors of the deletions of a kind, and how many of the last ones in a row may concern all."""
 
     times: int
     errors: list[ApiError] = msgspec.field(default_factory=list)
@@ -36,8 +36,7 @@ class _Row(msgspec.Struct):
         try:
             await task()
         except ApiError as error:
-            same = not self.errors or self.errors[-1].reason == error.reason
-            self.times = 0 if isinstance(error, SINGLE) else self.times + 1 if same else 1
+            self.times = 0 if isinstance(error, SINGLE) else self.times + 1
             self.errors.append(error)
         else:
             self.times = 0

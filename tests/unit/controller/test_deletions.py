@@ -6,12 +6,13 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from itertools import cycle
 from random import Random
 
 import pytest
 
 from support.virtual_time import clock, in_virtual_time
-from trainshed.client import UNCALLED, AdmissionDenied, ApiError, Conflict, Forbidden, Unavailable
+from trainshed.client import UNCALLED, AdmissionDenied, ApiError, Conflict, Forbidden, TooManyRequests, Unavailable
 from trainshed.controller.deletions import ALIKE, MAX_DELETIONS, PROBES, Deletions
 
 DEAD = Unavailable("500: Internal error occurred: failed calling webhook", UNCALLED)
@@ -56,6 +57,20 @@ def test_deletions_that_all_fail_are_tried_a_few_at_a_time_and_each_in_its_turn(
         await objects.plan("pod")
         assert objects.there["pod"] == []
         assert clock() - began <= 6, "all at a time after the first success"
+
+    in_virtual_time(story())
+
+
+@pytest.mark.parametrize(
+    "other", [DEAD, Forbidden("no"), TooManyRequests("later", 1.0)], ids=lambda error: error.reason
+)
+def test_a_webhook_that_refuses_in_two_ways_in_turn_gets_few_deletions(other):
+    async def story():
+        answers = cycle((NO, other))
+        objects = Objects(150, lambda _one: next(answers))
+        plans = [await objects.plan("pod") for _ in range(5)]
+        assert plans[0] < MAX_DELETIONS + ALIKE + PROBES
+        assert set(plans[1:]) == {PROBES}
 
     in_virtual_time(story())
 
