@@ -213,6 +213,10 @@ class Cache:
         """Forget which pods were lost while another replica led: it is not known when."""
         self._lost_pods.clear()
 
+    def owner(self, child: Dependent) -> JobKey | None:
+        """Return the key of the cached job that owns an object, None if there is none."""
+        return self._keys.get(owner_of(child))
+
     def orphans(self) -> list[Pod]:
         """Return the finalizer-protected pods without an owner, and the terminating ones whose job is not cached."""
         pods = (pod for pod in self.pods.store.items.values() if pod.has_finalizer)

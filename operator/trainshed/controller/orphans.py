@@ -11,6 +11,7 @@ from trainshed.api.objects import ROLES, Dependent, Pod
 from trainshed.client import ApiError, Client, Forbidden, NotFound
 from trainshed.client.finalizers import release_finalizer
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
+from trainshed.frameworks.mpi import launcher_name
 from trainshed.plan import dependents
 
 from .cache import Cache
@@ -21,15 +22,18 @@ INTERVAL, LONGEST = 5.0, 300.0
 
 #: All kinds, and both versions of MPIJob: another operator may run kinds that this one does not.
 ALL_FRAMEWORKS = (*FRAMEWORKS, MPI_VERSIONS["v2beta1"])
+#: The kind whose jobs have Roles.
+MPI = MPI_VERSIONS["v2beta1"].kind
 
 log = logging.getLogger(__name__)
 
 
 class Orphans:
-    """Removes the finalizer from cached pods whose job is gone, and the rights to pods from Roles without an owner.
+    """Removes the finalizer from cached pods whose job is gone, and the rights to pods from Roles without their owner.
 
     It searches periodically, while `may_act` returns true. Pods are changed only with `track_results`. A Role loses its
-    owner when its job is deleted with its dependents orphaned: no reconcile takes names of pods from it any more.
+    owner when its job is deleted with its dependents orphaned, or when another client gives it to another job: no
+    reconcile takes names of pods from it any more.
     """
 
     def __init__(self, client: Client, cache: Cache, may_act: Callable[[], bool], *, track_results: bool) -> None:
@@ -64,8 +68,13 @@ class Orphans:
 
     def _roles(self) -> Iterator[Dependent]:
         roles = self._cache.dependents.get(ROLES)
-        unowned = (role for role in roles.store.items.values() if not role.owner) if roles else ()
-        return (role for role in unowned if not role.deleting and dependents.without_pods(role))
+        left = (role for role in roles.store.items.values() if self._is_left(role)) if roles else ()
+        return (role for role in left if not role.deleting and dependents.without_pods(role))
+
+    def _is_left(self, role: Dependent) -> bool:
+        """Return whether the job that owns a Role, if there is one, is not that for which it was made."""
+        owner = self._cache.owner(role)
+        return not role.owner or (owner is not None and (owner.kind, launcher_name(owner.name)) != (MPI, role.name))
 
     def _done(self, namespace: str, _task: asyncio.Task[None]) -> None:
         self._busy.remove(namespace)

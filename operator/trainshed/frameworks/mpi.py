@@ -98,6 +98,11 @@ class MPIJobOptions:
     main_container: str = ""
 
 
+def launcher_name(job: str) -> str:
+    """Return the name of the Role and the service account of the launcher of a job."""
+    return f"{job}-launcher"
+
+
 def options(spec: MPIJobSpec, _replicas: tuple[ReplicaGroup, ...]) -> MPIJobOptions:
     """Return the options of a job with this spec."""
     return MPIJobOptions(slots=spec.slots_per_worker or 1, main_container=spec.main_container or "")
@@ -129,7 +134,7 @@ def dependents(job: Job, job_defaults: JobDefaults, pods: PodNames) -> tuple[Des
     The Role names pods that exist and are this job's: a pod of another job may have the name of a worker that does not
     exist. Where all pods restart together it names all or none, so that it is written once for all of them.
     """
-    name, account, count = f"{job.name}-launcher", _account(job), _workers(job)
+    name, account, count = launcher_name(job.name), _account(job), _workers(job)
     labels, slots = (("app", job.name),), f" slots={job.options_as(MPIJobOptions).slots}\n"
     entered = _of_workers(job, pods.existing)
     if len(entered) < count and (job.scope or scope(job)) is Scope.JOB:
@@ -167,7 +172,7 @@ def warnings(job: Job, job_defaults: JobDefaults) -> tuple[tuple[str, str], ...]
     """Return that the account which the launcher names gets no right to exec."""
     if _is_bound(job, job_defaults):
         return ()
-    account, role = _account(job), f"{job.name}-launcher"
+    account, role = _account(job), launcher_name(job.name)
     message = (
         f"the operator does not let the service account {account} exec into the workers, because other pods may use it:"
         f" remove serviceAccountName from the launcher, or bind the Role {role} to it, or let an administrator set"
@@ -221,7 +226,7 @@ def config_name(job: Job) -> str:
 
 
 def _account(job: Job) -> str:
-    return _named_account(job) or f"{job.name}-launcher"
+    return _named_account(job) or launcher_name(job.name)
 
 
 def _named_account(job: Job) -> str:
@@ -229,7 +234,7 @@ def _named_account(job: Job) -> str:
     launcher = job.of(LAUNCHER)
     spec = (launcher.template.get("spec") or {}) if launcher else {}
     account = str(spec.get("serviceAccountName") or "")
-    return "" if account == f"{job.name}-launcher" else account
+    return "" if account == launcher_name(job.name) else account
 
 
 def _workers(job: Job) -> int:

@@ -10,8 +10,10 @@ import pytest
 
 from support.builders import a_pod
 from support.harness import Harness, a_spec
+from support.jobs import job
 from support.replace import replace
 from support.virtual_time import clock, in_virtual_time
+from support.world import KINDS
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import ROLES, Dependent
 from trainshed.client import Conflict, Forbidden, Invalid
@@ -195,6 +197,20 @@ async def test_a_role_that_has_lost_its_owner_gives_no_right_to_pods(rules, anno
         await orphans(harness).reconcile()
     assert harness.world.writes == ([] if left is None else ["patch roles m-launcher"])
     assert harness.world.get(ROLES, "m-launcher")["rules"] == (rules if left is None else left)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "taken"), [("TFJob", "other", True), ("MPIJob", "other", True), ("MPIJob", "m", False)]
+)
+async def test_a_role_that_another_job_owns_gives_no_right_to_pods(kind, name, taken):
+    harness = Harness()
+    spec = job(kind, name, **({"Launcher": 1} if kind == "MPIJob" else {"Worker": 1}))["spec"]
+    harness.world.submit(kind, name, spec)
+    harness.hear()
+    uid = harness.world.get(KINDS[kind].plural, name)["metadata"]["uid"]
+    a_role(harness, [READ, SEE, ENTER], APPLIED, {**OWNER, "kind": kind, "name": name, "uid": uid})
+    await orphans(harness).reconcile()
+    assert harness.world.writes == (["patch roles m-launcher"] if taken else [])
 
 
 async def test_a_role_that_is_gone_is_forgotten():
