@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Thread
 from urllib.parse import urlsplit
 
 from trainshed.api.foreign_text import one_line
@@ -17,6 +18,8 @@ from trainshed.process import Clock
 
 #: The time between two runs of a credential plugin whose answers do not help.
 RETRY_DELAY = timedelta(seconds=5)
+#: The most seconds for which everything waits for a plugin that runs again.
+PATIENCE = 10.0
 #: The headers of a request, of which some may occur several times.
 Headers = tuple[tuple[str, str], ...]
 
@@ -92,25 +95,33 @@ class PluginAnswer:
 class Plugin:
     """The answer of a credential plugin, which is asked again when the answer expires or is rejected.
 
-    `ask` may take seconds and raises `NoCredentials`; nothing else runs meanwhile.
+    `ask` may take seconds and raises `NoCredentials`. Nothing else runs meanwhile, but for PATIENCE seconds at most: a
+    plugin that takes longer goes on in a thread, and the last answer is used until it has ended.
     """
 
     def __init__(self, ask: Callable[[], PluginAnswer], now: Callable[[], datetime] | None = None) -> None:
         self._ask, self._now = ask, now or Clock().now
         self._answer = ask()
         self._retry_at = self._now()
+        self._thread: Thread | None = None
 
     def answer(self, *, rejected: bool = False) -> PluginAnswer:
         """Return the current answer; while the plugin fails, the last one."""
         now = self._now()
-        if (rejected or self._is_over(now)) and now >= self._retry_at:
-            try:
-                self._answer = self._ask()
-            except NoCredentials as error:
-                log.warning("%s", error)
+        is_running = self._thread is not None and self._thread.is_alive()
+        if (rejected or self._is_over(now)) and now >= self._retry_at and not is_running:
+            self._thread = Thread(target=self._renew, daemon=True)
+            self._thread.start()
+            self._thread.join(PATIENCE)
             if rejected or self._is_over(now):
                 self._retry_at = now + RETRY_DELAY
         return self._answer
+
+    def _renew(self) -> None:
+        try:
+            self._answer = self._ask()
+        except NoCredentials as error:
+            log.warning("%s", error)
 
     def _is_over(self, now: datetime) -> bool:
         return self._answer.expires is not None and now >= self._answer.expires

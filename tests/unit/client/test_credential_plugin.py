@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import ssl
 import sys
+import time
 from datetime import UTC, datetime, timedelta
+from itertools import count
+from threading import Event
 
 import pytest
 import yaml
 
 from testbed.certificates import Authority
+from trainshed.client import credentials
 from trainshed.client.credential_plugin import ask
 from trainshed.client.credentials import RETRY_DELAY, Credentials, NoCredentials, Plugin, PluginAnswer, TokenSource
 from trainshed.client.kubeconfig import find_credentials
@@ -89,6 +93,27 @@ def test_while_a_plugin_fails_its_last_answer_is_used_and_it_is_not_run_for_each
     for _ in range(100):
         assert source.headers() == (("Authorization", "Bearer one"),)
     assert caplog.text.count("log in again") == 1
+
+
+def test_a_plugin_that_hangs_holds_up_the_process_once_and_for_a_moment(monkeypatch):
+    monkeypatch.setattr(credentials, "PATIENCE", 0.05)
+    hangs, asked = Event(), []
+
+    def given() -> PluginAnswer:
+        asked.append(None)
+        if len(asked) > 1:
+            hangs.wait(30)
+        return PluginAnswer(str(len(asked)), expires=NOW if len(asked) == 1 else None)
+
+    moments = count()
+    found = Plugin(given, lambda: NOW + next(moments) * RETRY_DELAY)
+    began = time.monotonic()
+    assert [found.answer().token for _ in range(100)] == ["1"] * 100
+    assert time.monotonic() - began < 10
+    assert len(asked) == 2
+    hangs.set()
+    while found.answer().token == "1":
+        time.sleep(0.01)
 
 
 def test_a_plugin_may_give_a_certificate_and_then_another(tmp_path):
