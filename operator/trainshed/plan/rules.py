@@ -95,8 +95,10 @@ def end(facts: Facts) -> Plan | None:
 
 
 def refuse(facts: Facts) -> Plan | None:
-    """Fail a job with an invalid spec that has not started."""
-    if not facts.job.problems or facts.status.start is not None or facts.snapshot.pods:
+    """Fail a job with an invalid spec that is to start, or to start again after a suspension."""
+    suspended = facts.status.true(ConditionType.SUSPENDED)
+    starts = facts.status.start is None or (suspended and not facts.job.policy.suspend)
+    if not (facts.job.problems and starts) or facts.snapshot.pods:
         return None
     cause = failure_message.of_job(facts, "InvalidSpec", messages.refused(facts).message)
     return _with_failure(_finish(facts, messages.refused(facts)), cause)
@@ -121,18 +123,18 @@ def suspend(facts: Facts) -> Plan | None:
 
 
 def leave_invalid(facts: Facts) -> Plan | None:
-    """Leave a started job whose spec has become invalid as it is until the spec is corrected or the deadline ends it.
+    """Create nothing for a started job whose spec has become invalid, until it is corrected or the job ends.
 
     A user who may edit a job can make its spec invalid: that keeps no pods from a queue or an administrator.
     """
     if not facts.job.problems:
         return None
-    suspended = facts.status.true(ConditionType.SUSPENDED)  # its deadline begins when it is resumed
-    if not suspended and (plan := expire(facts)):
+    suspended = facts.status.true(ConditionType.SUSPENDED)  # its last pods are about to go
+    if not suspended and (plan := expire(facts) or (succeed(facts) if facts.groups else None)):
         return plan
     message = messages.refused(facts).message
     event = Event(EventType.WARNING, "InvalidSpec", message, key=f"InvalidSpec/{message}")
-    plan = Plan(facts.status, (event,), requeue_at=None if suspended else _deadline(facts))
+    plan = Plan(facts.observed, (event,), requeue_at=None if suspended else _deadline(facts))
     return _with_stuck_pods(facts, plan)
 
 
@@ -252,9 +254,9 @@ RULES: tuple[Rule, ...] = (
     skip_unmanaged,  # being deleted, or managed by another controller
     clean_up,  # finished: delete the pods as cleanPodPolicy says, and the job after its TTL
     end,  # in a queue, its end decided: finished once no pod holds resources
-    refuse,  # invalid spec, not started
+    refuse,  # invalid spec, about to start
     suspend,  # suspended: delete all pods and Services
-    leave_invalid,  # invalid spec, started: only the deadline ends it
+    leave_invalid,  # invalid spec, started: its deadline or success end it
     resume,  # no longer suspended
     expire,  # activeDeadlineSeconds exceeded
     succeed,  # the replicas that define success have succeeded

@@ -184,9 +184,7 @@ def test_a_job_that_becomes_invalid_can_be_suspended(job):
     gone = look(halted, status=waits.status)
     assert [count for count in gone.status.replica_statuses.values() if count.active or count.not_running] == []
     resumed = look(job, status=gone.status, now=at(100_000))
-    assert (resumed.actions, states(resumed.status)) == ((), states(gone.status)), (
-        "nothing starts until it is corrected"
-    )
+    assert (resumed.actions, states(resumed.status)[-1]) == ((), "Failed"), "as one that is invalid from the beginning"
 
 
 @pytest.mark.parametrize("job", INVALID.values(), ids=INVALID)
@@ -198,6 +196,12 @@ def test_a_job_that_becomes_invalid_ends_at_its_deadline(job):
     late = look(limited, *pods, status=before, now=at(60))
     assert states(late.status) == ["Created", "-Running", "Failed"]
     assert sorted(deleted(look(limited, *pods, status=late.status, now=at(61)))) == ["mnist-worker-0", "mnist-worker-1"]
+
+
+def test_a_job_that_becomes_invalid_succeeds_when_its_pods_do():
+    done = pods_of(a_job(worker=2), *(a_pod(f"worker-{number}", "Succeeded", code=0) for number in range(2)))
+    late = look(INVALID["violations"], *done, status=running(a_job(worker=2)))
+    assert states(late.status) == ["Created", "-Running", "Succeeded"]
 
 
 def test_pods_that_are_there_keep_a_job_from_being_refused_before_its_start_is_stored():
