@@ -18,7 +18,7 @@ from .protocol import StartFailed
 
 #: The standard input of the program, which has the file.
 FILE = "/dev/stdin"
-#: The names and values that every version of both programs reads from a file as they are, and the longest line.
+#: The names and values that every version of both programs reads from a file as they are, and the most bytes of a line.
 NAME, PLAIN, LONGEST = (
     re.compile(r"[A-Za-z0-9_.-]+"),
     re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff\"'`#\\]*"),
@@ -45,10 +45,10 @@ def passed(variables: Mapping[str, str], program: str) -> tuple[list[str], IO[by
     lines: list[bytes] = []
     own: dict[str, str] = {}
     for name, value in variables.items():
-        line = f"{name}={value}\n"
+        line = f"{name}={value}\n".encode(errors="surrogatepass")  # PLAIN has no surrogates
         plain = NAME.fullmatch(name) and PLAIN.fullmatch(value) and value == value.strip()
         if plain and len(line) <= LONGEST:
-            lines.append(line.encode())
+            lines.append(line)
         elif SPECIAL.fullmatch(name) and not OWN.fullmatch(name.strip()):
             options += ["--env", name]
             own[name] = value

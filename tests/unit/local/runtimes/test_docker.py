@@ -12,6 +12,7 @@ import pytest
 from trainshed.local.runtimes import docker_cli
 from trainshed.local.runtimes.docker import container_words, images_of, in_full, mount_words, subnets
 from trainshed.local.runtimes.docker_cli import DockerCli, message
+from trainshed.local.runtimes.docker_variables import passed
 from trainshed.local.runtimes.protocol import ContainerSpec, Ends, Mount, StartFailed
 
 
@@ -48,6 +49,17 @@ def test_command_replaces_the_entry_point_and_args_follow():
         "image",
         "a",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "in_file"),
+    [("x" * 31_900, True), ("é" * 15_900, True), ("x" * 32_000, False), ("é" * 16_100, False), ("語" * 31_000, False)],
+)
+def test_a_line_of_the_file_with_variables_has_at_most_as_many_bytes_as_docker_reads(value, in_file):
+    options, file, own = passed({"BIG": value}, "docker")
+    with file:
+        assert file.read() == (f"BIG={value}\n".encode() if in_file else b"")
+    assert ("--env" in options, own) == ((False, {}) if in_file else (True, {"BIG": value}))
 
 
 @pytest.mark.parametrize(
