@@ -138,9 +138,24 @@ def make_folder(parent: int, name: str, mode: int) -> None:
         os.mkdir(name, 0o700, dir_fd=parent)
         descriptor = os.open(name, READ, dir_fd=parent)
         try:
-            os.fchmod(descriptor, mode)
+            # As mkdir does, it keeps the bit that gives files in it the group of the folder above.
+            os.fchmod(descriptor, mode | os.fstat(descriptor).st_mode & stat.S_ISGID)
         finally:
             os.close(descriptor)
+
+
+def create(path: Path, modes: Creation) -> None:
+    """Make a folder, or a file, and the folders above that are missing, with these modes, whatever the umask.
+
+    What exists stays as it is. Raises OSError.
+    """
+    missing = [folder for folder in path.parents if not folder.exists()]
+    for folder in (*reversed(missing), *(() if modes.file is not None else (path,))):
+        with opened(folder.parent) as parent:
+            make_folder(parent, folder.name, modes.folders)
+    if modes.file is not None:
+        with contextlib.suppress(FileExistsError), os.fdopen(os.open(path, CREATE, 0o600), "wb") as file:
+            os.fchmod(file.fileno(), modes.file)
 
 
 def write(root: int, path: str, content: bytes, modes: Creation) -> None:

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from trainshed.api.job import Document
 from trainshed.local.names import descending, quoted, writable
-from trainshed.local.paths import Creation, opened, resolve, write
+from trainshed.local.paths import Creation, create, opened, resolve, write
 from trainshed.local.runtimes.protocol import Mount
 from trainshed.local.state_folder import CLAIMS, HOST_PATHS
 from trainshed.local.stored_objects import CONFIG_MAP, SECRET
@@ -53,7 +53,8 @@ TYPES: Mapping[str, tuple[Callable[[int], bool], str]] = {
     "CharDevice": (stat.S_ISCHR, "character device"),
     "BlockDevice": (stat.S_ISBLK, "block device"),
 }
-FILE_MODE = 0o644
+#: The modes of a kubelet for what it makes: files of volumes, and what is missing of a hostPath.
+FILE_MODE, FOLDER_MODE = 0o644, 0o755
 TERMINATION_LOG = "/dev/termination-log"
 #: Errors of the machine, not of a pod: waiting for a change of the pod's objects does not help.
 FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE)
@@ -147,9 +148,7 @@ class Volumes:
         if not belongs_to_another(wanted):
             try:
                 if kind in CREATED and not path.exists():
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    with contextlib.suppress(FileExistsError):
-                        path.mkdir() if kind == DIRECTORY else path.touch(exist_ok=False)
+                    create(path, Creation(FOLDER_MODE, FILE_MODE if kind == FILE else None))
                 if not path.exists():
                     raise ConfigError(f"hostPath {path} does not exist on this machine")
             except OSError as error:

@@ -178,6 +178,18 @@ def test_a_host_path_that_another_user_makes_first_is_not_used(tmp_path, monkeyp
     assert made == tmp_path / "state/host-paths" / str(shared / "a").strip("/")
 
 
+@pytest.mark.parametrize("umask", [0, 0o77])
+@pytest.mark.parametrize(("kind", "last"), [("DirectoryOrCreate", 0o755), ("FileOrCreate", 0o644)])
+def test_a_host_path_is_made_with_the_modes_of_a_kubelet_whatever_the_umask_is(tmp_path, umask, kind, last):
+    path = tmp_path / "a" / "b" / "c"
+    before = os.umask(umask)
+    try:
+        volumes(tmp_path / "state").make(facts({"hostPath": {"path": str(path), "type": kind}}), tmp_path / "pod")
+    finally:
+        os.umask(before)
+    assert [mode(found) for found in (path, path.parent, path.parent.parent)] == [last, 0o755, 0o755]
+
+
 @pytest.mark.parametrize(
     ("kind", "found", "what"),
     [
