@@ -17,6 +17,10 @@ COMMANDS = {
 }
 
 
+#: The exit code after Ctrl-C: 128 and the number of SIGINT.
+INTERRUPTED = 130
+
+
 class LazyGroup(click.Group):
     """A group that imports a command when it is needed."""
 
@@ -35,9 +39,14 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; the text of its errors has no control characters: it may quote what others have written."""
+        """Run a command; the text of its errors has no control characters: it may quote what others have written.
+
+        Ctrl-C ends each command with 130, as shells expect, also while it is imported; click's own code is 1.
+        """
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise SystemExit(INTERRUPTED) from None
         except click.ClickException as error:
             from trainshed.api import foreign_text  # noqa: PLC0415 - only errors need it
 

@@ -90,8 +90,6 @@ def run(files: tuple[str, ...], *, recursive: bool, namespace: str, **options: A
             print_exception(error.__cause__)
         text = described(error) if isinstance(error, OSError) else str(error)
         raise click.ClickException("\n".join(map(printable, text.splitlines()))) from error
-    except KeyboardInterrupt:  # while files are read, or before the first replica was started
-        sys.exit(local_run.INTERRUPTED)
     sys.exit(code)
 
 

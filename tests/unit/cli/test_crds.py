@@ -30,5 +30,14 @@ def test_v2beta1_of_mpijob_replaces_v1():
     assert len(printed) == len(FRAMEWORKS)
 
 
+def test_ctrl_c_ends_a_command_with_130_also_while_it_is_imported(monkeypatch):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("trainshed.cli.import_module", interrupted)
+    result = CliRunner().invoke(cli, ["run", "-f", "a.yaml"])
+    assert (result.exit_code, result.output) == (130, "")
+
+
 def test_the_version_of_the_package_is_printed():
     assert CliRunner().invoke(cli, ["--version"]).stdout.endswith(", version 0.1.0\n")
