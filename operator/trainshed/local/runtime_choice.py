@@ -151,6 +151,8 @@ class RuntimeChoice:
             objects = {(found["kind"], found["metadata"]["name"]): found for found in here}
             pods = self.pods(item)
             problems += differences.refused(pods, objects, runtime=self.name, path=path)
+            if self.name == "processes":
+                problems += mpi_pods.too_many_slots(item.document, item.job.size)
             problems += volumes.misleading(pods, self._folder.state.path)
             ignored += differences.ignored(item.document, pods, runtime=self.name)
             for claim in differences.missing_claims(pods, objects):

@@ -68,6 +68,17 @@ def test_an_unexpected_error_of_the_server_of_commands_ends_the_run_with_one_sen
 
 
 @pytest.mark.parametrize("version", ["v1", "v2beta1"])
+def test_a_job_with_more_slots_than_a_machine_can_list_is_refused(machine, python, version):
+    job = an_mpi_job("true", version=version)
+    job["spec"]["slotsPerWorker"] = 40_000
+    done = machine.run(job, arguments=("--python", python))
+    sentence = (
+        "spec.slotsPerWorker: Invalid value: 40000: 3 replicas have more than 100000 slots, the most of a job with"
+    )
+    assert (done.returncode, done.stdout, sentence in done.stderr) == (1, "", True), done.stderr
+
+
+@pytest.mark.parametrize("version", ["v1", "v2beta1"])
 def test_a_launcher_enters_its_workers(machine, python, version):
     permitted("namespaces")
     job = an_mpi_job('read line; echo "$(hostname) of $OF: $line"', version=version)

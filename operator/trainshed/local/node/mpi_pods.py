@@ -12,6 +12,7 @@ from typing import Any
 
 from trainshed.api.job import Document
 from trainshed.api.objects import REPLICA_TYPE_LABEL
+from trainshed.local.runtimes.hosts import NAME
 
 from . import remote_shell
 from .exec_server import SOCKET
@@ -33,6 +34,10 @@ AS_ROOT = (
     *("PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"),
 )
 STARTER = re.compile(r"(?:^|[\s;&|(])(mpirun|mpiexec|mpiexec\.hydra|horovodrun)(?=$|[\s;&|)])")
+#: What stands for each host, a line with the slots of one, and a word that may be one.
+LOCAL, SLOTS, HOST = "localhost", re.compile(rf"{NAME}(?: slots=|:)(\d+)"), re.compile(NAME)
+#: The most slots of a job on one host, each of which is a line.
+MOST_SLOTS = 100_000
 #: A worker that waits for its ranks.
 SLEEP = ["sleep", str(365 * 24 * 3600)]
 
@@ -92,9 +97,25 @@ def on_one_host(text: str, hosts: Iterable[str]) -> str:
 
     Where all replicas have the host name of the machine, Open MPI takes several hosts for one and fails.
     """
-    known = "|".join(re.escape(host) for host in sorted(hosts, key=len, reverse=True))
-    lines = re.sub(rf"(?m)^(?:{known})(?: slots=|:)(\d+)$", lambda line: "\n".join(["localhost"] * int(line[1])), text)
-    return re.sub(rf"(?<![\w.-])(?:{known})(?![\w.-])", "localhost", lines)
+    known = frozenset(hosts)
+
+    def replaced(line: str) -> str:
+        found = SLOTS.fullmatch(line)
+        if found and found[1] in known:
+            return "\n".join([LOCAL] * int(found[2]))
+        return HOST.sub(lambda word: LOCAL if word[1] in known else word[0], line)
+
+    return "\n".join(map(replaced, text.split("\n")))
+
+
+def too_many_slots(job: Document, replicas: int) -> Iterator[str]:
+    """Yield why the hostfile of an MPIJob on one host would be too long."""
+    slots = int(job["spec"].get("slotsPerWorker") or 1)
+    if job["kind"] == "MPIJob" and slots * replicas > MOST_SLOTS:
+        yield (
+            f"MPIJob {job['metadata']['name']}: spec.slotsPerWorker: Invalid value: {slots}: {replicas} replicas have"
+            f" more than {MOST_SLOTS} slots, the most of a job with --runtime processes"
+        )
 
 
 def is_launcher(pod: Document) -> bool:
