@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
 
@@ -45,7 +45,8 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     `unserved` are the kinds of PodGroup that the API server does not serve. `scheduler_message` is None until the
     Events about the PodGroup are read. `lost_pods` is what this process has seen, of the last minutes. `in_parts` is
-    whether a plan creates a part of many pods and Services, and the next one more.
+    whether a plan creates a part of many pods and Services, and the next one more. `answers` are the dependents with
+    digests as the API server had them after this process wrote them last, by uid.
     """
 
     job: Job
@@ -61,6 +62,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     scheduler_message: SchedulerMessage | None = None
     lost_pods: tuple[LostPod, ...] = ()
     in_parts: bool = True
+    answers: Mapping[str, Document] = {}
 
 
 class CreatePod(msgspec.Struct, frozen=True):

@@ -9,18 +9,66 @@ import msgspec
 import orjson
 
 from .coerce import ESCAPED
+from .objects import LAST_APPLIED_HASH
 from .quantities import MAX_LENGTH, parse_quantity
 
 
 class Digest(msgspec.Struct, frozen=True):
-    """Stands for a value that is too large to be kept; `of_text` if it is that of the JSON of an API server."""
+    """Stands for a value that is too large to be kept; `of_text` if it is that of the JSON of an API server.
+
+    `names` are the keys of a mapping that has few.
+    """
 
     content: bytes
     of_text: bool = False
+    names: tuple[str, ...] = ()
 
     def stands_for(self, value: object) -> bool:
         """Return whether it is the digest of this value."""
-        return self == (text_digest(_written(value)) if self.of_text else digest_of(value))
+        return self.content == (text_digest(_written(value)) if self.of_text else digest_of(value)).content
+
+
+#: Bytes of the digest of an entry.
+ENTRY_SIZE = 8
+
+
+class ManyTexts(msgspec.Struct, frozen=True):
+    """Stands for labels or annotations that are too large to be kept, in which others write entries of their own.
+
+    `applied` is the operator's `LAST_APPLIED_HASH`. `entries` are the digests of the entries, one after the other; of
+    very many there is the digest of all, `whole`.
+    """
+
+    applied: str | None = None
+    entries: bytes = b""
+    whole: Digest | None = None
+
+    def stands_for(self, wanted: Mapping[str, str]) -> bool:
+        """Return whether it has these entries; of very many, whether the operator has written them."""
+        if self.whole is None:
+            there = {self.entries[at : at + ENTRY_SIZE] for at in range(0, len(self.entries), ENTRY_SIZE)}
+            return all(_entry_digest(*entry) in there for entry in wanted.items())
+        if LAST_APPLIED_HASH in wanted:
+            return self.applied == wanted[LAST_APPLIED_HASH]
+        return self.whole.stands_for(wanted)
+
+
+def many_texts(applied: str | None, texts: Mapping[str, str]) -> ManyTexts:
+    """Return what stands for these labels or annotations."""
+    return ManyTexts(applied, b"".join(_entry_digest(*entry) for entry in texts.items()))
+
+
+def _entry_digest(key: str, value: str) -> bytes:
+    return hashlib.blake2b(f"{key}\0{value}".encode(errors="replace"), digest_size=ENTRY_SIZE).digest()
+
+
+def has_digest(value: object) -> bool:
+    """Return whether a part of the value is known only as a digest."""
+    if isinstance(value, Mapping):
+        return any(map(has_digest, value.values()))
+    if isinstance(value, list):
+        return any(map(has_digest, value))
+    return isinstance(value, (Digest, ManyTexts))
 
 
 #: The most parts of a value of which the notation does not matter, and the most quantities among them: a thousand take

@@ -210,6 +210,10 @@ class Dependent(msgspec.Struct, frozen=True):
     deleting: bool = False
 
 
+#: An annotation: a digest of the content written last, so that fields that are no longer desired are noticed, too.
+LAST_APPLIED_HASH = "trainshed.dev/last-applied-hash"
+
+
 OPERATOR_NAME_LABEL = "training.kubeflow.org/operator-name"
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from trainshed.api import framework, gang, parse, status_codec
 from trainshed.api.actions import ApiRefusal, SchedulerMessage, Snapshot
+from trainshed.api.digest import has_digest
 from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document, JobKey
 from trainshed.api.objects import Dependent, Pod, Resource, Service, is_older
@@ -116,6 +117,8 @@ class Cache:
             resource: Children(self._on_child_change)
             for resource in (*framework.owned_resources(frameworks), *gang.resources(job_defaults.gang_scheduler))
         }
+        #: By uid: the dependents with digests as they were after the operator wrote them last.
+        self._answers: dict[str, Document] = {}
 
     def record(self, document: Document, framework: Framework) -> CachedJob:
         """Parse a job; its spec, which takes longest, only if it may differ from the cached one.
@@ -139,6 +142,7 @@ class Cache:
         if record is None:
             return None
         owner = record.as_owner
+        dependents = tuple(found for children in self.dependents.values() for found in children.of(owner))
         return Snapshot(
             job=record.job,
             framework=self._frameworks[key.kind],
@@ -148,11 +152,20 @@ class Cache:
             services=self.services.of(owner),
             now=now,
             refusal=reported.refusal if (reported := self._refusals.get(key)) else None,
-            dependents=tuple(found for children in self.dependents.values() for found in children.of(owner)),
+            dependents=dependents,
             unserved=self._unserved(),
             scheduler_message=self._scheduler_messages.get(key),
             lost_pods=lost.since(now) if (lost := self._lost_pods.get(owner)) else (),
+            answers={one.uid: self._answers[one.uid] for one in dependents if one.uid in self._answers},
         )
+
+    def on_write(self, found: Dependent) -> None:
+        """Store a dependent as it was answered to the operator's own write."""
+        store = self.dependents[found.resource].store
+        store.on_response(found)
+        self._answers.pop(found.uid, None)
+        if found.uid in store.items and has_digest(found.document):
+            self._answers[found.uid] = found.document
 
     def stored(self, key: JobKey, document: Document) -> Status:
         """Store the job from the response to the operator's own write; return its status."""
@@ -323,6 +336,8 @@ class Cache:
             self._staleness.mark_uncertain(pod.owner)
 
     def _on_child_change(self, child: Pod | Service | Dependent) -> None:
+        if isinstance(child, Dependent) and child.uid not in self.dependents[child.resource].store.items:
+            self._answers.pop(child.uid, None)
         if isinstance(child, Pod) and (child.over or child.uid not in self.pods.store.items):
             self.freed(child.namespace)
         key = self._keys.get(owner_of(child))

@@ -236,7 +236,7 @@ class Executor:
         """Create a dependent, and add the labels to one that v1 created: no watch selects it without the job label."""
         found = await self._client.create_dependent(resource, namespace, body)
         if found.job:
-            self._cache.dependents[resource].store.on_response(found)
+            self._cache.on_write(found)
             return
         known = {"uid": found.uid, "resourceVersion": found.version}
         patch = {"metadata": {**known, "labels": body["metadata"]["labels"]}}
@@ -245,7 +245,7 @@ class Executor:
     async def _update_dependent(self, resource: Resource, namespace: str, name: str, patch: Document) -> None:
         """Merge `patch` into a dependent; raises `Reverted` if a webhook has changed what was written."""
         found = await self._client.update_dependent(resource, namespace, name, patch)
-        self._cache.dependents[resource].store.on_response(found)
+        self._cache.on_write(found)
         if not dependents.is_applied(patch, found):
             raise Reverted(f"{resource.kind} {name} was updated, but an admission webhook has reverted fields of it")
 

@@ -9,17 +9,14 @@ from typing import Any
 
 from trainshed.api.actions import Action, CreateDependent, DeleteDependent, UpdateDependent
 from trainshed.api.coerce import as_mapping, as_sequence
-from trainshed.api.digest import Digest
+from trainshed.api.digest import Digest, ManyTexts
 from trainshed.api.framework import Framework, PodNames, job_labels
 from trainshed.api.job import Job
-from trainshed.api.objects import ROLES, Dependent, DesiredDependent, Phase
+from trainshed.api.objects import LAST_APPLIED_HASH, ROLES, Dependent, DesiredDependent, Phase
 from trainshed.api.quantities import parse_quantity
 
 from . import builders, pod_groups
 from .facts import Facts
-
-#: An annotation: a digest of the content written last, so that fields that are no longer desired are noticed, too.
-LAST_APPLIED_HASH = "trainshed.dev/last-applied-hash"
 
 
 def desired(facts: Facts) -> tuple[DesiredDependent, ...]:
@@ -85,7 +82,14 @@ def _is_known(rule: object) -> bool:
 
 
 def _is_applied_here(found: Dependent) -> bool:
-    return LAST_APPLIED_HASH in as_mapping(as_mapping(found.document.get("metadata")).get("annotations"))
+    return _applied_hash(found.document) is not None
+
+
+def _applied_hash(document: Mapping[str, Any]) -> object:
+    annotations = as_mapping(document.get("metadata")).get("annotations")
+    if isinstance(annotations, ManyTexts):
+        return annotations.applied
+    return as_mapping(annotations).get(LAST_APPLIED_HASH)
 
 
 def _create_or_update(facts: Facts, target: DesiredDependent, found: Dependent | None) -> Action | None:
@@ -121,31 +125,48 @@ def _hash(target: DesiredDependent) -> str:
 
 def _differs(facts: Facts, target: DesiredDependent, found: Dependent) -> bool:
     wanted = {"metadata": _dependent_metadata(facts.framework, facts.job, target), **target.content}
-    return not covers(found.document, wanted)
+    answer = facts.snapshot.answers.get(found.uid, {})
+    return not covers(found.document, wanted, answer if _applied_hash(answer) == _hash(target) else None)
 
 
-def covers(actual: object, wanted: object) -> bool:
+def covers(actual: object, wanted: object, answer: object = None) -> bool:
     """Return whether an object has all desired fields, with quantities in any notation and defaults added.
 
-    The server may leave out fields that are empty, zero or false. Of large fields there is only a digest.
+    The server may leave out fields that are empty, zero or false. Of large fields there is only a digest. The server's
+    form of one may have another digest than what was sent: then it has to be that of the `answer` to that write.
     """
-    if isinstance(actual, Digest):
-        return actual.stands_for(wanted)
+    if isinstance(actual, (Digest, ManyTexts)):
+        return _stands_for(actual, wanted, answer)
     if actual is None:
         return not wanted
     if isinstance(wanted, Mapping):
-        return isinstance(actual, Mapping) and all(covers(actual.get(key), value) for key, value in wanted.items())
+        known = as_mapping(answer)
+        return isinstance(actual, Mapping) and all(
+            covers(actual.get(key), value, known.get(key)) for key, value in wanted.items()
+        )
     if isinstance(wanted, (list, tuple)):
-        same_length = isinstance(actual, list) and len(actual) == len(wanted)
-        return same_length and all(map(covers, actual, wanted))  # type: ignore[call-overload]
+        if not isinstance(actual, list) or len(actual) != len(wanted):
+            return False
+        return all(map(covers, actual, wanted, (*as_sequence(answer), *(None for _ in wanted))))
     amount = parse_quantity(wanted)
     return actual == wanted or (amount is not None and amount == parse_quantity(actual))
 
 
+def _stands_for(actual: Digest | ManyTexts, wanted: object, answer: object) -> bool:
+    """Return whether a part that is not known is as desired. Texts have one form, and entries of metadata as well."""
+    if isinstance(actual, ManyTexts):
+        has_one_form = actual.whole is None
+        return actual.stands_for(as_mapping(wanted)) or (actual == answer and not has_one_form)
+    return actual.stands_for(wanted) or (actual == answer and not isinstance(wanted, str))
+
+
 def is_applied(patch: Mapping[str, Any], found: Dependent) -> bool:
-    """Return whether the answer to a merge patch has what was desired; else the next plan would patch it again."""
+    """Return whether the answer to a merge patch has what was desired; else the next plan would patch it again.
+
+    Of a part that is known only as a digest it cannot be said that it was changed: the server may write it otherwise.
+    """
     metadata = {key: value for key, value in patch["metadata"].items() if key not in ("uid", "resourceVersion")}
-    return covers(found.document, _without_null({**patch, "metadata": metadata}))
+    return covers(found.document, _without_null({**patch, "metadata": metadata}), found.document)
 
 
 def _without_null(patch: object) -> object:
@@ -165,6 +186,8 @@ def _patch(facts: Facts, target: DesiredDependent, found: Dependent) -> dict[str
 
 def _merged(actual: object, wanted: object) -> object:
     """Return the merge patch; fields that exist and are not desired are removed by null."""
+    if isinstance(actual, Digest) and isinstance(wanted, Mapping):
+        return dict.fromkeys(actual.names) | dict(wanted)
     if not (isinstance(actual, Mapping) and isinstance(wanted, Mapping)):
         return wanted
     kept = {key: _merged(actual.get(key), value) for key, value in wanted.items()}

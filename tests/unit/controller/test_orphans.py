@@ -185,7 +185,7 @@ def a_role(harness: Harness, rules: list, annotations: dict, *owners: dict, name
         ([READ], APPLIED, (), None),
         ([READ, {**ENTER, "resources": None}], APPLIED, (), None),
         ([SEE, ENTER], {}, (), None),
-        ([SEE, ENTER], APPLIED | {f"other-{number}": 100 * "x" for number in range(300)}, (), None),
+        ([READ, ENTER], APPLIED | {f"other-{number}": 100 * "x" for number in range(300)}, (), [READ]),
         ([SEE, ENTER], APPLIED, (OWNER,), None),
     ],
     ids=["an orphan", "a large one", "without pods", "malformed", "others wrote it", "many annotations", "of a job"],
