@@ -11,16 +11,15 @@ from pathlib import Path
 from trainshed.api.job import Document
 from trainshed.local.node import mpi_pods
 from trainshed.local.node.environment import GPU
-from trainshed.local.node.volumes import (
+from trainshed.local.node.host_paths import (
     CREATED,
-    SOURCES,
-    absolute,
     belongs_to_another,
     cannot_create,
     made_folders,
     stand_in,
     wrong_type,
 )
+from trainshed.local.node.volumes import SOURCES, absolute
 from trainshed.local.runtimes.docker_cli import ENGINES
 from trainshed.local.runtimes.hosts import LONGEST, host_name
 

@@ -16,9 +16,7 @@ no other user can write in it if the volume is a folder of all users, such as /t
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import os
 import posixpath
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,10 +28,11 @@ from trainshed.api.job import Document
 from trainshed.local.names import descending, quoted, writable
 from trainshed.local.paths import Creation, create, opened, resolve, write
 from trainshed.local.runtimes.protocol import Mount
-from trainshed.local.state_folder import CLAIMS, HOST_PATHS
+from trainshed.local.state_folder import CLAIMS
 from trainshed.local.stored_objects import CONFIG_MAP, SECRET
 
 from .environment import REFERENCE, ConfigError, EnvironmentResolver, PodFacts, expand
+from .host_paths import CREATED, FILE, belongs_to_another, check_owners, stand_in, stand_in_path, wrong_type
 
 #: The sources of volumes that can be had on this machine.
 SOURCES = (
@@ -41,18 +40,6 @@ SOURCES = (
 )
 #: The sources that a kubelet writes; containers cannot change them.
 WRITTEN = ("configMap", "downwardAPI", "projected", "secret")
-#: The types of hostPath that are created on demand.
-CREATED = (DIRECTORY, FILE) = ("DirectoryOrCreate", "FileOrCreate")
-#: How the types of hostPath are known, and what they are called.
-TYPES: Mapping[str, tuple[Callable[[int], bool], str]] = {
-    "Directory": (stat.S_ISDIR, "directory"),
-    DIRECTORY: (stat.S_ISDIR, "directory"),
-    "File": (stat.S_ISREG, "file"),
-    FILE: (stat.S_ISREG, "file"),
-    "Socket": (stat.S_ISSOCK, "socket file"),
-    "CharDevice": (stat.S_ISCHR, "character device"),
-    "BlockDevice": (stat.S_ISBLK, "block device"),
-}
 #: The modes of a kubelet for what it makes: files of volumes, and what is missing of a hostPath.
 FILE_MODE, FOLDER_MODE = 0o644, 0o755
 TERMINATION_LOG = "/dev/termination-log"
@@ -81,11 +68,15 @@ ANY_USER = Modes(0o755, 0o777, 0o777, FILE_MODE, 0o7777)
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A folder or file of this machine; whether containers can only read it; `public` is as in `Modes`."""
+    """A folder or file of this machine; whether containers can only read it; `public` is as in `Modes`.
+
+    `host` is whether it is a path that the job names, which other users may reach.
+    """
 
     path: Path
     read_only: bool = False
     public: int = ANY_USER.public
+    host: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +131,8 @@ class Volumes:
             own = resolve(self._state, claim_path(facts.pod, claim), Creation(self._modes.claim))
             return Volume(own, read_only=bool(claim.get("readOnly")), public=self._modes.public)
         if host := volume.get("hostPath"):
-            return Volume(self._host_path(host), public=self._modes.public)
+            path = self._host_path(host)
+            return Volume(path, public=self._modes.public, host=path == Path(host["path"]))
         return Volume(self._fill(volume, folder, facts), read_only=_is_written(volume), public=self._modes.public)
 
     def _host_path(self, wanted: Document) -> Path:
@@ -240,33 +232,6 @@ def _explained(volume: str) -> Iterator[None]:
         raise ConfigError(f'volume "{volume}": {error.filename or ""}: {error.strerror}') from error
 
 
-def belongs_to_another(host_path: Document) -> bool:
-    """Return whether a hostPath that is created on demand is another user's, in a folder of all users such as /tmp.
-
-    That user's folder is in the way of this one's, although the job would only create one of its own.
-    """
-    if host_path.get("type") not in CREATED:
-        return False
-    path = Path(host_path["path"])
-    owners: list[int] = []
-    with contextlib.suppress(OSError):  # a part that does not exist, or that this user cannot see
-        for folder in reversed((path, *path.parents)):
-            if owners or folder.parent.stat().st_mode & (stat.S_ISVTX | stat.S_IWOTH):
-                owners.append(folder.lstat().st_uid)
-    return any(owner != os.geteuid() for owner in owners)
-
-
-def wrong_type(path: Path, kind: str) -> str:
-    """Return why what is at a path is not of this type of hostPaths, in words of the kubelet; empty if it is."""
-    if kind not in TYPES:
-        return ""
-    is_it, what = TYPES[kind]
-    try:
-        return "" if is_it(path.stat().st_mode) else f"hostPath type check failed: {path} is not a {what}"
-    except OSError:
-        return ""
-
-
 def claim_path(pod: Document, claim: Document) -> str:
     """Return where a claim is in the folder with all that stays."""
     return f"{CLAIMS}/{pod['metadata']['namespace']}/{claim['claimName']}"
@@ -275,7 +240,8 @@ def claim_path(pod: Document, claim: Document) -> str:
 def misleading(pods: Iterable[Document], state: Path) -> list[str]:
     """Return the claims, and the parts of claims and host paths, that links now lead out of their volumes.
 
-    Containers of earlier runs can have made such links. A pod that mounts one would wait without end.
+    Containers of earlier runs can have made such links. Also the parts of host paths that another user has put there. A
+    pod that mounts one would wait without end.
     """
     return list(dict.fromkeys(problem for pod in pods for problem in _misleading(pod, state)))
 
@@ -283,9 +249,13 @@ def misleading(pods: Iterable[Document], state: Path) -> list[str]:
 def _misleading(pod: Document, state: Path) -> Iterator[str]:
     spec = pod["spec"]
     roots: dict[str, Path] = {}
+    reachable: set[str] = set()
     for index, volume in enumerate(spec.get("volumes") or ()):
         if host := volume.get("hostPath"):
-            roots[volume["name"]] = stand_in(host, state) if belongs_to_another(host) else Path(host["path"])
+            foreign = belongs_to_another(host)
+            roots[volume["name"]] = stand_in(host, state) if foreign else Path(host["path"])
+            if not foreign:
+                reachable.add(volume["name"])
         elif claim := volume.get("persistentVolumeClaim"):
             path = claim_path(pod, claim)
             roots[volume["name"]] = state / path
@@ -300,46 +270,25 @@ def _misleading(pod: Document, state: Path) -> Iterator[str]:
     for where, container in containers:
         for index, mount in enumerate(container.get("volumeMounts") or ()):
             root, below = roots.get(mount["name"]), mount.get("subPath")
-            if root and below and (problem := _problem(root, below, links=True)):
+            host = mount["name"] in reachable
+            if root and below and (problem := _problem(root, below, links=True, host=host)):
                 yield f"{where}.volumeMounts[{index}].subPath: Invalid value: {quoted(below)}: {problem}"
 
 
-def _problem(root: Path, path: str, *, links: bool) -> str:
-    """Return why a path below a root cannot be mounted; what does not exist will be created."""
+def _problem(root: Path, path: str, *, links: bool, host: bool = False) -> str:
+    """Return why a path below a root, which `host` says is a hostPath, cannot be mounted.
+
+    What does not exist will be created.
+    """
     try:
+        if host:
+            check_owners(root, path)
         resolve(root, path, links=links)
     except FileNotFoundError:
         return ""
     except OSError as error:
         return error.strerror or str(error)
     return ""
-
-
-def stand_in(host_path: Document, state: Path) -> Path:
-    """Return the folder or file of this user that stands for a hostPath of another user."""
-    return state / stand_in_path(host_path)
-
-
-def stand_in_path(host_path: Document) -> str:
-    """Return where it is in the folder with all that stays."""
-    return f"{HOST_PATHS}/{str(host_path['path']).strip('/')}"
-
-
-def made_folders(pods: Iterable[Document]) -> frozenset[Path]:
-    """Return the hostPaths that are created on demand, in which containers may make others."""
-    paths = (volume.get("hostPath") or {} for pod in pods for volume in pod["spec"].get("volumes") or ())
-    return frozenset(Path(path["path"]) for path in paths if path.get("type") in CREATED)
-
-
-def cannot_create(host_path: Document) -> bool:
-    """Return whether a hostPath would have to be created where this user must not create anything."""
-    if host_path.get("type") not in CREATED or belongs_to_another(host_path):
-        return False
-    path = Path(host_path["path"])
-    if os.path.lexists(path):
-        return False
-    nearest = next(folder for folder in path.parents if os.access(folder, os.F_OK))
-    return not os.access(nearest, os.W_OK | os.X_OK)
 
 
 def mounts(container: Document, volumes: Mapping[str, Volume], env: Mapping[str, str]) -> Iterator[Mount]:
@@ -354,14 +303,24 @@ def mounts(container: Document, volumes: Mapping[str, Volume], env: Mapping[str,
         if below := mount.get("subPath") or _expanded(mount.get("subPathExpr") or "", env):
             where = f'volumeMount "{mount["name"]}" of container "{container["name"]}"'
             try:
-                mode = stat.S_IMODE(source.stat().st_mode)
-                made = Creation(mode & volume.public if mode & stat.S_IWOTH else mode)
-                source = resolve(source, below, made, links=True)
+                source = _below(volume, below)
             except OSError as error:
                 if error.errno in FAULTS:
                     raise
                 raise ConfigError(f"failed to prepare subPath for {where}: {below}: {error.strerror}") from error
         yield Mount(source, absolute(mount["mountPath"]), read_only=volume.read_only or bool(mount.get("readOnly")))
+
+
+def _below(volume: Volume, path: str) -> Path:
+    """Return what is at a path below a volume, made if it is missing; raises OSError."""
+    if volume.host:
+        check_owners(volume.path, path)
+    mode = stat.S_IMODE(volume.path.stat().st_mode)
+    made = Creation(mode & volume.public if mode & stat.S_IWOTH else mode)
+    source = resolve(volume.path, path, made, links=True)
+    if volume.host:
+        check_owners(volume.path, path)  # again: that user may have been quicker
+    return source
 
 
 def termination_log(container: Document, log: Path) -> Mount:

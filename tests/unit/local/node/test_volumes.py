@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -176,6 +177,50 @@ def test_a_host_path_that_another_user_makes_first_is_not_used(tmp_path, monkeyp
     wanted = {"hostPath": {"path": str(shared / "a"), "type": "DirectoryOrCreate"}}
     made = volumes(tmp_path / "state").make(facts(wanted), tmp_path / "pod")["v"].path
     assert made == tmp_path / "state/host-paths" / str(shared / "a").strip("/")
+
+
+def give_away(path: Path, monkeypatch) -> None:
+    """Make a path another user's: root can, and for others all files are another user's from now on."""
+    if os.geteuid() == 0:
+        os.chown(path, 65534, 65534, follow_symlinks=False)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+
+
+@pytest.mark.parametrize(
+    ("shared", "foreign", "subpath"),
+    [
+        (0o1777, "out", "out"),
+        (0o777, "out", "out/new"),
+        (0o1777, "own/deep", "own/deep/er"),
+        (0o1777, "link", "link"),
+        (0o1777, "target", "link"),
+        (0o755, "out", "out"),
+    ],
+)
+def test_a_part_of_a_host_path_that_another_user_has_put_there_is_refused(
+    tmp_path, monkeypatch, shared, foreign, subpath
+):
+    root = tmp_path / "shared"
+    for folder in ("out", "own/deep", "target"):
+        (root / folder).mkdir(parents=True)
+    (root / "link").symlink_to("target")
+    root.chmod(shared)
+    pod = facts({"hostPath": {"path": str(root)}})
+    container = {"name": "main", "volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": subpath}]}
+    pod.pod["spec"]["containers"] = [container]
+    made = volumes(tmp_path / "state").make(pod, tmp_path / "pod")
+    give_away(root / foreign, monkeypatch)
+    if shared == 0o755:
+        assert misleading([pod.pod], tmp_path / "state") == []
+        assert [mount.source for mount in mounts(container, made, {})] == [root / subpath]
+        return
+    sentence = rf"{subpath}.*: {root}/\S+ belongs to another user, who has put it in a folder of all users"
+    (problem,) = misleading([pod.pod], tmp_path / "state")
+    assert re.match(rf"spec.containers.0..volumeMounts.0..subPath: Invalid value: .{sentence}", problem)
+    with pytest.raises(ConfigError, match=sentence):
+        list(mounts(container, made, {}))
+    assert not (root / "out/new").exists()
 
 
 @pytest.mark.parametrize("umask", [0, 0o77])
