@@ -15,7 +15,8 @@ from trainshed.local.cluster import LocalCluster
 from trainshed.local.differences import foreign_host_paths
 from trainshed.local.node.downward import NodeFacts
 from trainshed.local.node.environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand
-from trainshed.local.node.volumes import Volume, Volumes, cannot_create, mounts
+from trainshed.local.node.host_paths import cannot_create
+from trainshed.local.node.volumes import Volume, Volumes, mounts
 from trainshed.local.runtimes.protocol import StartFailed
 from trainshed.local.stored_objects import CONFIG_MAP, SECRET
 
