@@ -20,7 +20,7 @@ from trainshed.plan.rules import RULES
 
 HOME = f"{Path(trainshed.__file__).parent}/"
 #: The maximum number of modules from the watch event to the stored status, and to the first deletion.
-MODULES_TO_STATUS, MODULES_TO_DELETION = 38, 41
+MODULES_TO_STATUS, MODULES_TO_DELETION = 42, 47
 #: The packages that do one part of the way each; the others are used everywhere.
 PARTS = ("client", "controller", "plan")
 
