@@ -16,16 +16,19 @@ from .quantities import MAX_LENGTH, parse_quantity
 class Digest(msgspec.Struct, frozen=True):
     """Stands for a value that is too large to be kept; `of_text` if it is that of the JSON of an API server.
 
-    `names` are the keys of a mapping that has few.
+    It is `as_is` if the value has too many parts to be rewritten. `names` are the keys of a mapping that has few.
     """
 
     content: bytes
     of_text: bool = False
+    as_is: bool = False
     names: tuple[str, ...] = ()
 
     def stands_for(self, value: object) -> bool:
         """Return whether it is the digest of this value."""
-        return self.content == (text_digest(_written(value)) if self.of_text else digest_of(value)).content
+        if self.of_text:
+            return self.content == text_digest(_written(value)).content
+        return self.content == (_as_is(value) if self.as_is else digest_of(value)).content
 
 
 #: Bytes of the digest of an entry.
@@ -71,9 +74,9 @@ def has_digest(value: object) -> bool:
     return isinstance(value, (Digest, ManyTexts))
 
 
-#: The most parts of a value of which the notation does not matter, and the most quantities among them: a thousand take
-#: up to 6 ms, and who may create ConfigMaps can make the operator read them. What the operator writes with more parts
-#: has no quantities.
+#: The most parts of an object of which the notation does not matter, and the most quantities among them: a thousand
+#: take up to 6 ms, and who may create ConfigMaps can make the operator read them. What the operator writes with more
+#: parts has no quantities.
 MOST_PARTS, MOST_AMOUNTS = 4096, 1024
 
 
@@ -81,17 +84,26 @@ class _TooManyParts(Exception):
     pass
 
 
-def digest_of(value: object) -> Digest:
+def digest_of(value: object, notation: Notation | None = None) -> Digest:
     """Return the digest of a value of JSON; values have the same one if API servers take one for the other.
 
     These write quantities in another notation, leave out fields that are empty, zero or false, and do not keep the
-    order of keys. Fields that a server adds make another value.
+    order of keys. Fields that a server adds make another value. Digests of parts of one object share its `notation`.
     """
+    if isinstance(value, str) and len(value) > MAX_LENGTH:
+        return Digest(_content(value))
     try:
-        plain = _Plain().part(value)
+        return Digest(_content((notation or Notation()).plain(value)))
     except (_TooManyParts, ValueError, RecursionError):
-        plain = value
-    return Digest(_hash(b'"', plain.encode(errors="replace")) if isinstance(plain, str) else _hash(_json(plain)))
+        return _as_is(value)
+
+
+def _as_is(value: object) -> Digest:
+    return Digest(_content(value), as_is=True)
+
+
+def _content(value: object) -> bytes:
+    return _hash(b'"', value.encode(errors="replace")) if isinstance(value, str) else _hash(_json(value))
 
 
 def text_digest(text: bytes) -> Digest:
@@ -125,13 +137,17 @@ def _written(value: object) -> bytes:
     return text
 
 
-class _Plain:
-    """Makes a value with each quantity in one notation, and without the fields that a server may leave out."""
+class Notation:
+    """Makes values with each quantity in one notation, and without the fields that a server may leave out.
+
+    All values of an object together have few parts: who may create a Role can give it many lists.
+    """
 
     def __init__(self) -> None:
         self._parts = self._amounts = 0
 
-    def part(self, value: object) -> object:
+    def plain(self, value: object) -> object:
+        """Return the value in this notation; raises an exception for too many parts."""
         self._parts += 1
         if self._parts > MOST_PARTS:
             raise _TooManyParts
@@ -139,10 +155,10 @@ class _Plain:
             is_number = value and len(value) <= MAX_LENGTH and value[0] in "+-.0123456789"
             return self._amount(value) if is_number else value
         if isinstance(value, Mapping):
-            parts = ((key, self.part(part)) for key, part in value.items())
+            parts = ((key, self.plain(part)) for key, part in value.items())
             return {key: part for key, part in parts if part and part != "0"}
         if isinstance(value, (list, tuple)):
-            return [self.part(part) for part in value]
+            return [self.plain(part) for part in value]
         return value if value is None or isinstance(value, bool) else self._amount(value)
 
     def _amount(self, value: object) -> object:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from trainshed.api.digest import Digest, ManyTexts, digest_of, many_texts, text_digest
+from trainshed.api.digest import Digest, ManyTexts, Notation, digest_of, many_texts, text_digest
 from trainshed.api.job import Document
 from trainshed.api.objects import LAST_APPLIED_HASH
 
@@ -120,7 +120,7 @@ class _Parts:
     """Reads the sections of a large object."""
 
     def __init__(self) -> None:
-        self._names = MOST_NAMES
+        self._names, self._notation = MOST_NAMES, Notation()
 
     def part(self, content: Raw) -> object:
         """Return a section."""
@@ -142,7 +142,7 @@ class _Parts:
         if not (text.startswith(b'"') or _has_few_values(text)):
             return text_digest(text)
         value = value_of(content)
-        return replace(digest_of(value), names=self._names_of(value))
+        return replace(digest_of(value, self._notation), names=self._names_of(value))
 
     def _names_of(self, value: object) -> tuple[str, ...]:
         """Return the keys of a mapping, without which none can be removed; none of one with too many."""

@@ -309,6 +309,23 @@ def test_a_large_dependent_that_the_server_writes_otherwise_does_not_differ(reso
     assert covers(found.document, json.loads(text)) is False
 
 
+def decoding_time(kind: Decoder, content: bytes) -> float:
+    began = time.thread_time()
+    kind.item(content)
+    return time.thread_time() - began
+
+
+@pytest.mark.parametrize("fields", [["resourceNames"], ["verbs", "apiGroups", "resources"]], ids=["one", "three"])
+def test_many_lists_of_numbers_take_little_time_and_are_compared(fields):
+    """The bound of the values that are rewritten holds for all parts of an object together."""
+    rules = [dict.fromkeys(fields, ["1"] * 1000)] * 80
+    kind, content = dependent_decoder(ROLES), written({"metadata": META, "rules": rules})
+    assert min(decoding_time(kind, content) for _ in range(3)) < 0.08
+    found = kind.item(content).document
+    assert covers(found, {"rules": rules})
+    assert not covers(found, {"rules": [*rules[1:], rules[0] | {fields[0]: ["2", *["1"] * 999]}]})
+
+
 def test_what_others_add_to_a_large_config_map_is_not_a_difference():
     wanted = SECTIONS["a text"]
     actual = {"metadata": META, "data": wanted["data"] | {"other": "y" * 5000}}
