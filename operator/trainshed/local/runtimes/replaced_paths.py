@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainshed.local.state_folder import parents
+from trainshed.local.state_folder import Unusable, parents
 
 from .protocol import ContainerSpec, SandboxSpec
 
 #: Paths that mean one path everywhere: in words of a shell without quotes, and in lists of paths.
 PLAIN = re.compile(r"[\w@%+=./-]+", re.ASCII)
+#: The folder for temporary files of all users.
+COMMON = Path("/tmp")  # noqa: S108 # nosec B108
 
 
 @dataclass(slots=True)
@@ -55,14 +57,24 @@ class ReplacedPaths:
             return path
         if path not in self._plain:
             if not self.links.is_symlink():
-                place = tempfile.gettempdir()
-                place = place if PLAIN.fullmatch(place) else "/tmp"  # noqa: S108 # nosec B108
-                list(parents(Path(place)))
-                self.links.symlink_to(tempfile.mkdtemp(prefix="trainshed-", dir=place))
+                self.links.symlink_to(tempfile.mkdtemp(prefix="trainshed-", dir=_temporary()))
             link = self.links.readlink() / str(len(self._plain))
             link.symlink_to(path)
             self._plain[path] = str(link)
         return self._plain[path]
+
+
+def _temporary() -> str:
+    """Return the folder for temporary files: TMPDIR, or /tmp if another user could replace what is in TMPDIR.
+
+    TMPDIR can be left from the user who has called `su` or `sudo`. Raises OSError, and `Unusable` for /tmp.
+    """
+    with contextlib.suppress(OSError, Unusable):
+        chosen = Path(tempfile.gettempdir()).resolve(strict=True)
+        if PLAIN.fullmatch(str(chosen)) and not any(parents(chosen)):
+            return str(chosen)
+    list(parents(COMMON.resolve()))
+    return str(COMMON)
 
 
 def remove_links(note: Path) -> None:
