@@ -23,9 +23,11 @@ LONGEST, LONGEST_LABEL = 64, 63
 #: A whole word with the shape of a DNS name, looked up by its text: an alternation of thousands of names takes seconds.
 NAME = r"(?<![\w.-])(\w[\w-]*+(?:\.\w[\w-]*+)*+)"
 #: Such a word, and the port that may follow it after a colon.
-ENDPOINT = re.compile(rf"{NAME}(?::(\d+))?")
+ENDPOINT = re.compile(rf"{NAME}(?::([0-9]{{1,5}})(?!\d))?")
 #: The address of a pod on the loopback, and a port.
-OWN_PORT = re.compile(rf"(?<![\d.]){re.escape(LOOPBACK)}:(\d+)(?!\d)")
+OWN_PORT = re.compile(rf"(?<![\d.]){re.escape(LOOPBACK)}:([0-9]{{1,5}})(?!\d)")
+#: The text of a port.
+PORT = re.compile("[0-9]{1,5}")
 #: Ports for replicas on the loopback: below the range from which Linux takes the ports of outgoing connections.
 PORTS = range(20000, 32000)
 #: How the file of a port is opened.
@@ -162,7 +164,7 @@ def on_loopback(env: Mapping[str, str], hosts: Hosts, ports: Ports, own: tuple[s
     changed = {}
     for name, value in env.items():
         text = loopback_text(OWN_PORT.sub(own_port, value), hosts, ports)
-        if name.endswith("PORT") and value.isdecimal():
+        if name.endswith("PORT") and PORT.fullmatch(value):
             siblings = (env.get(name.removesuffix("PORT") + end, "") for end in ("ADDR", "ADDRESS", "HOST", "IP"))
             owner = next((found for sibling in siblings if (found := hosts.pod(sibling))), "")
             if owner or int(value) in own_ports:

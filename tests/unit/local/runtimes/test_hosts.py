@@ -75,6 +75,14 @@ def test_only_whole_names_are_replaced(hosts, ports, text, expected):
     assert loopback_text(text, hosts, ports) == (expected or text)
 
 
+@pytest.mark.parametrize("port", ["9" * 5000, "\u0665" * 4], ids=["very long", "of other digits"])
+def test_a_text_that_is_no_port_stays_as_it_is(hosts, ports, port):
+    name = "mnist-worker-1"
+    env = {"A": f"{name}:{port}", "B": f"127.0.0.1:{port}", "MASTER_PORT": port, "MASTER_ADDR": name}
+    expected = env | {"A": f"127.0.0.1:{port}", "MASTER_ADDR": "127.0.0.1"}
+    assert on_loopback(env, hosts, ports, (name, [2222])) == expected
+
+
 def test_the_environment_is_consistent(hosts, ports):
     cluster = {"cluster": {"worker": ["mnist-worker-0.ml.svc:2222", "mnist-worker-1.ml.svc:2222"]}}
     env = {
