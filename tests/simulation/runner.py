@@ -13,7 +13,7 @@ from typing import Any
 
 from support.audit import api_fields
 from support.audit.auditor import Auditor
-from support.audit.change import OPERATOR, Change, Request, Violation
+from support.audit.change import OPERATOR, USER, Change, Request, Violation
 from support.audit.final_state import RunEnd
 from support.pod_statuses import ended
 from support.virtual_time import TooManySteps
@@ -108,7 +108,7 @@ class Run:
         self._auditor = Auditor(skew=skew, gang=bool(schedule.gang), **limits)
         self._changes: list[Change] = []
         self._requests: list[Request] = []
-        self._last_change = self._last_refusal = self._took = 0.0
+        self._last_change = self._last_by_user = self._last_refusal = self._took = 0.0
         self._refused = (0.0, 0.0)
         self._counts: Counter[str] = Counter()
         observe_changes(self._cluster.server, self._observe)
@@ -168,7 +168,7 @@ class Run:
         while self._cluster.now() < end:
             due = max(self._due(), default=0.0)
             first, last = self._refused
-            latest = max(latest, due, last + min(LONGEST_REFUSAL, last - first))
+            latest = max(latest, due, self._last_by_user, last + min(LONGEST_REFUSAL, last - first))
             quiet = max(max(self._last_change, since, due) + QUIET, self._last_refusal + QUIET_AFTER_REFUSAL)
             if self._cluster.now() >= quiet:
                 self._took = max(self._took, self._last_change - latest)
@@ -243,6 +243,8 @@ class Run:
         self._changes.append(change)
         if change.plural not in ("leases", "events"):
             self._last_change = change.at
+        if change.actor == USER:
+            self._last_by_user = change.at
         self._auditor.on_change(change)
 
     def _observe_request(self, actor: str, request: Request) -> None:

@@ -11,6 +11,13 @@ from simulation.test_found_schedules import ALONE, TRACKED, WITH_ROLE, create
 AT_ONCE = (("ttlSecondsAfterFinished", 0), ("activeDeadlineSeconds", 0))
 QUEUED = ("kueue.x-k8s.io/queue-name", "research")
 FALSE_ALARMS = {
+    "a namespace that a user creates again a minute later is nothing that the operator is late with": Schedule(
+        seed=1,
+        steps=(
+            create("XGBoostJob", "a", (("Master", 1),), annotations=(TRACKED,)),
+            Step(0.006, "delete namespace"),
+        ),
+    ),
     "pods to delete for a restart may be deleted after another leader has ended the job": Schedule(
         seed=195825,
         operators=2,
