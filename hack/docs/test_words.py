@@ -41,6 +41,7 @@ NOT_ON_JOBS = {
     "trainshed.dev/template-hash",
     "trainshed.dev/job-service",
     "trainshed.dev/job-tracking",
+    "trainshed.dev/last-applied-hash",
 }
 NAMED = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 
