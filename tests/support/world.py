@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from support import pod_statuses
+from support.builders import FRAMEWORKS as KINDS
 from support.builders import T0
 from trainshed.api import gang
 from trainshed.api.objects import COSCHEDULING_GROUPS, VOLCANO_GROUPS, Dependent, Pod
@@ -31,7 +32,6 @@ from trainshed.memory.store import Commit
 from trainshed.memory.transport import MemoryTransport
 
 NAMESPACE, OPERATOR, USER, NODE = "ml", "operator", "user", "node-0"
-KINDS = {framework.kind: framework for framework in FRAMEWORKS}
 GROUPS = (VOLCANO_GROUPS, COSCHEDULING_GROUPS, *gang.OPTIONAL)
 #: What objects are called in `writes`, and verbs.
 WORDS = {"pods": "pod", "services": "service", "secrets": "secret"}
