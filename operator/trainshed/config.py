@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import socket
-from dataclasses import dataclass
+from collections.abc import Mapping
 from ipaddress import IPv6Address
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from trainshed.api.framework import JobDefaults
-from trainshed.api.job import CleanPodPolicy, ServiceForm
 
 #: The file in which Kubernetes stores the namespace of a pod.
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -37,8 +39,7 @@ def bind_address(text: str) -> tuple[str | None, int] | None:
     return host or None, int(found[3])
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(msgspec.Struct, frozen=True):
     """The settings that the operator was started with. Rates are requests per second, addresses `host:port`."""
 
     #: The namespaces to manage; the operator needs no rights in any other. Empty means all namespaces.
@@ -60,55 +61,17 @@ class Config:
     #: Serve per-job metrics for jobs that have not finished; there may be many of them.
     job_metrics: bool = False
     #: v1's client-side rate limits, to protect a small API server. 0 leaves rate limiting to the API server.
-    qps: float = 0
+    qps: float = 0.0
     burst: int = 30
-    #: The cluster domain, which follows `svc` in TF_CONFIG; v1 reads it from CUSTOM_CLUSTER_DOMAIN. Search domains need
-    #: one: theirs is cluster.local, unless this is set.
-    cluster_domain: str = ""
-    #: The default of `cleanPodPolicy`; v1's is None.
-    clean_pods: str = "None"
-    #: v1's init container on PyTorch workers, for images that do not wait for the master by themselves. The template is
-    #: the content of a file in v1's format; setting it adds the init container without `init_image`.
-    init_image: str = ""
-    init_tries: int = 100
-    init_template: str = ""
-    #: The gang scheduler: `volcano`, `kubernetes`, or the name of a scheduler with the coscheduling plugin. Empty means
-    #: that each pod is scheduled by itself.
-    gang_scheduler: str = ""
-    #: The Services of jobs without the annotation: v1's, one for each replica, or one for each job.
-    services: str = ServiceForm.REPLICA.value
-    #: Allow jobs to keep their pods until the results are recorded; needs the right to patch pods.
-    track_results: bool = False
     #: The version of MPIJob that the cluster's CRD serves; v2beta1 is mpi-operator's and has a different schema.
     mpi_version: str = "v1"
-    #: The image with kubectl for the launcher of an MPIJob of v1.
-    mpi_kubectl_image: str = JobDefaults().mpi_kubectl_image
-    #: Let service accounts that launchers name exec into the workers, although pods of others may use them; v1 did.
-    mpi_bind_named_accounts: bool = False
-    #: Requests and limits of the init containers that the operator adds, by resource; empty: those of their neighbour.
-    init_resources: tuple[tuple[str, str], ...] = ()
+    #: The settings that apply to all jobs.
+    job_defaults: JobDefaults = JobDefaults()
     #: Log level and format: "text" for people, "json" for machines.
     log_level: str = "info"
     log_format: str = "text"
     #: Warnings about ignored v1 flags, logged at startup.
     flag_warnings: tuple[str, ...] = ()
-
-    @property
-    def job_defaults(self) -> JobDefaults:
-        """The settings that affect single jobs."""
-        return JobDefaults(
-            cluster_domain=self.cluster_domain,
-            clean_pods=CleanPodPolicy(self.clean_pods),
-            init_image=self.init_image or (INIT_IMAGE if self.init_template else ""),
-            init_tries=self.init_tries,
-            init_template=self.init_template,
-            gang_scheduler=self.gang_scheduler,
-            track_results=self.track_results,
-            services=ServiceForm(self.services),
-            mpi_kubectl_image=self.mpi_kubectl_image,
-            mpi_bind_named_accounts=self.mpi_bind_named_accounts,
-            init_resources=self.init_resources,
-        )
 
     @property
     def identity(self) -> str:
@@ -121,3 +84,16 @@ class Config:
         if self.lease_namespace:
             return self.lease_namespace
         return NAMESPACE_FILE.read_text(encoding="utf-8").strip() if NAMESPACE_FILE.exists() else "default"
+
+
+def from_settings(settings: Mapping[str, Any]) -> Config:
+    """Return the settings that are given by name, those of `job_defaults` among the others.
+
+    A template of init containers without an image gets INIT_IMAGE. Raises `msgspec.ValidationError` for a value that a
+    setting of jobs cannot have.
+    """
+    jobs = {name: settings[name] for name in JobDefaults.__struct_fields__ if name in settings}
+    if jobs.get("init_template") and not jobs.get("init_image"):
+        jobs["init_image"] = INIT_IMAGE
+    others = {name: value for name, value in settings.items() if name not in jobs}
+    return Config(**others, job_defaults=msgspec.convert(jobs, JobDefaults))

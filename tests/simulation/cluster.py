@@ -12,7 +12,7 @@ from support.audit.change import CREATED, DELETED, OPERATOR, USER, Change
 from support.virtual_time import PROCESS, VirtualTimeLoop
 from trainshed.api.framework import Framework
 from trainshed.client.transport import Request
-from trainshed.config import Config
+from trainshed.config import from_settings
 from trainshed.controller.manager import Operator
 from trainshed.frameworks import served
 from trainshed.memory.garbage_collector import GarbageCollector
@@ -168,7 +168,7 @@ class OperatorProcess:
     def _begin(self) -> None:
         clock = Clock(lambda: EPOCH + self._loop.time() + self.clock_skew, self._loop.time)
         fixed = {"health": "", "metrics": "", "lease_namespace": "trainshed-system"}
-        config = Config(**{**fixed, "lease_identity": f"{self.name}_{self.starts}", **self.settings})
+        config = from_settings({**fixed, "lease_identity": f"{self.name}_{self.starts}", **self.settings})
         assert self.transport is not None
         self.operator = Operator(config, self._frameworks, self.transport, clock)
         # In virtual time the loop never lags; the monitor would be every second step of a run.

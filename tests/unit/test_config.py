@@ -8,28 +8,16 @@ from pathlib import Path
 import pytest
 
 from trainshed import config as module
-from trainshed.api.framework import JobDefaults
-from trainshed.api.job import CleanPodPolicy
-from trainshed.config import Config, bind_address
-
-
-def test_the_site_has_the_settings_of_jobs():
-    assert Config().job_defaults == JobDefaults()
-    settings = Config(cluster_domain="tf.test", clean_pods="All", init_image="alpine", init_tries=3)
-    assert settings.job_defaults == JobDefaults("tf.test", CleanPodPolicy.ALL, init_image="alpine", init_tries=3)
-
-
-def test_the_site_has_the_scheduler_and_the_kubectl_image():
-    job_defaults = Config(gang_scheduler="volcano", mpi_kubectl_image="kubectl:1").job_defaults
-    assert (job_defaults.gang_scheduler, job_defaults.mpi_kubectl_image) == ("volcano", "kubectl:1")
+from trainshed.config import INIT_IMAGE, Config, bind_address, from_settings
 
 
 def test_a_template_of_init_containers_enables_them():
-    assert Config(init_template="- name: a").job_defaults == JobDefaults(
-        init_image="docker.io/library/alpine:3.22@sha256:14358309a308569c32bdc37e2e0e9694be33a9d99e68afb0f5ff33cc1f695dce",
-        init_template="- name: a",
-    )
-    assert Config(init_template="- name: a", init_image="busybox").job_defaults.init_image == "busybox"
+    def image(**settings: str) -> str:
+        return from_settings(settings).job_defaults.init_image
+
+    assert image(init_template="- name: a") == INIT_IMAGE
+    assert image(init_template="- name: a", init_image="busybox") == "busybox"
+    assert image() == ""
 
 
 def test_two_operators_on_a_host_have_different_identities():

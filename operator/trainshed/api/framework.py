@@ -31,27 +31,30 @@ from .spec import JobSpec, Rule, UpdateRule
 
 
 class JobDefaults(msgspec.Struct, frozen=True):
-    """Settings of the operator that apply to all jobs.
+    """Settings of the operator that apply to all jobs; each is a flag."""
 
-    With `init_image`, PyTorch workers get v1's init container, made from `init_template` if there is one. With
-    `gang_scheduler`, the pods of a job are scheduled together: `volcano`, `kubernetes`, `kai-scheduler`, or the name of
-    a scheduler that runs the coscheduling plugin. `track_results` allows a finalizer on pods until their results are in
-    the status. `services` is the form of Services of jobs that do not choose one. `init_resources` are requests and
-    limits of the init containers that the operator adds, if they are set. With `mpi_bind_named_accounts` a service
-    account that the launcher of an MPIJob names gets the right to exec into its workers.
-    """
-
+    #: The cluster domain, which follows `svc` in TF_CONFIG; v1 reads it from CUSTOM_CLUSTER_DOMAIN. Search domains need
+    #: one: theirs is cluster.local, unless this is set.
     cluster_domain: str = ""
+    #: The default of `cleanPodPolicy`; v1's is None.
     clean_pods: CleanPodPolicy = CleanPodPolicy.NONE
+    #: v1's init container on PyTorch workers, for images that do not wait for the master by themselves; made from the
+    #: template, the content of a file in v1's format, if there is one.
     init_image: str = ""
     init_tries: int = 100
     init_template: str = ""
+    #: The gang scheduler, by which the pods of a job are scheduled together: `volcano`, `kubernetes`, `kai-scheduler`,
+    #: or the name of a scheduler with the coscheduling plugin. Empty means that each pod is scheduled by itself.
     gang_scheduler: str = ""
+    #: Allow jobs to keep their pods until the results are in the status; needs the right to patch pods.
     track_results: bool = False
+    #: The Services of jobs without the annotation: v1's, one for each replica, or one for each job.
     services: ServiceForm = ServiceForm.REPLICA
-    #: Built from kubectl-delivery.Dockerfile.
+    #: The image with kubectl for the launcher of an MPIJob of v1, built from kubectl-delivery.Dockerfile.
     mpi_kubectl_image: str = "ghcr.io/trainshed/kubectl-delivery:v1.36.1"
+    #: Let service accounts that launchers name exec into the workers, although pods of others may use them; v1 did.
     mpi_bind_named_accounts: bool = False
+    #: Requests and limits of the init containers that the operator adds, by resource; empty: those of their neighbour.
     init_resources: tuple[tuple[str, str], ...] = ()
 
 

@@ -140,7 +140,7 @@ async def _snapshots(lister: Lister, settings: Config, namespace: str, now: date
         await lister.all(Path(CORE, "services", namespace), SERVICES, JOB_NAME_LABEL),
         [
             item
-            for kind in (*framework.owned_resources(known), *gang.resources(settings.gang_scheduler))
+            for kind in (*framework.owned_resources(known), *gang.resources(settings.job_defaults.gang_scheduler))
             for item in await lister.all(Path(kind.prefix, kind.plural, namespace), dependent_decoder(kind))
             # v1 puts no job label on these objects: the operator labels them, but uses v1's ServiceAccounts unchanged.
             if item.job or kind != SERVICE_ACCOUNTS

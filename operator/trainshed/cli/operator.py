@@ -9,16 +9,15 @@ import click
 
 from trainshed.config import Config
 
-from .operator_flags import FLAG_WARNINGS, FLAGS, GoStyleCommand
+from .operator_flags import FLAGS, GoStyleCommand, config
 
 
 @click.command(cls=GoStyleCommand, params=[*FLAGS])
 @click.pass_context
-def operator(context: click.Context, /, **options: object) -> None:
+def operator(context: click.Context, /, **_options: object) -> None:
     """Run the operator.
 
     It reconciles training jobs until it receives SIGTERM or SIGINT.
     """
     run: Callable[[Config], int] = context.obj
-    warnings = tuple(context.meta.get(FLAG_WARNINGS, ()))
-    sys.exit(run(Config(**options, flag_warnings=warnings)))  # type: ignore[arg-type] # click has checked them
+    sys.exit(run(config(context)))

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from trainshed.api.job import ServiceForm
+from trainshed.api.job import CleanPodPolicy, ServiceForm
 from trainshed.api.quantities import parse_quantity
-from trainshed.config import Config, bind_address
+from trainshed.config import Config, bind_address, from_settings
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 from trainshed.frameworks.pytorch import TEMPLATE_VARIABLES, BadTemplate, init_containers_from_template
 
@@ -86,6 +86,7 @@ FORMATS = {"console": "text"}
 #: v1's default path of the template of its init container.
 INIT_TEMPLATE = "/etc/config/initContainer.yaml"
 FLAG_WARNINGS = "trainshed.flag_warnings"
+DEFAULTS = Config()
 
 
 def _kinds(_context: click.Context, _parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -186,13 +187,13 @@ FLAGS: tuple[click.Option, ...] = (
     click.Option(["--context"], default="", help="Context of the kubeconfig (default: its current context)."),
     click.Option(
         ["--leader-elect/--no-leader-elect"],
-        default=True,
+        default=DEFAULTS.leader_elect,
         show_default=True,
         help="Enable leader election among replicas.",
     ),
     click.Option(
         ["--lease-name", "--leader-election-id"],
-        default="trainshed",
+        default=DEFAULTS.lease_name,
         show_default=True,
         help="Name of the leader-election Lease.",
     ),
@@ -209,14 +210,14 @@ FLAGS: tuple[click.Option, ...] = (
     ),
     click.Option(
         ["--health-probe-bind-address", "health"],
-        default=":8081",
+        default=DEFAULTS.health,
         show_default=True,
         callback=_bind_address,
         help="Bind address for health probes (/healthz and /readyz); 0 disables them.",
     ),
     click.Option(
         ["--metrics-bind-address", "metrics"],
-        default=":8080",
+        default=DEFAULTS.metrics,
         show_default=True,
         callback=_bind_address,
         help="Bind address for metrics (/metrics); 0 disables them.",
@@ -224,11 +225,13 @@ FLAGS: tuple[click.Option, ...] = (
     click.Option(["--job-metrics"], is_flag=True, help="Export time series for each unfinished job."),
     click.Option(
         ["--kube-api-qps", "qps"],
-        default=0.0,
+        default=DEFAULTS.qps,
         show_default=True,
         help="Maximum API writes per second; 0 means no limit.",
     ),
-    click.Option(["--kube-api-burst", "burst"], default=30, show_default=True, help="Burst above --kube-api-qps."),
+    click.Option(
+        ["--kube-api-burst", "burst"], default=DEFAULTS.burst, show_default=True, help="Burst above --kube-api-qps."
+    ),
     click.Option(
         ["--cluster-domain"],
         default="",
@@ -237,8 +240,8 @@ FLAGS: tuple[click.Option, ...] = (
     ),
     click.Option(
         ["--default-clean-pod-policy", "clean_pods"],
-        default="None",
-        type=click.Choice(["None", "Running", "All"]),
+        default=DEFAULTS.job_defaults.clean_pods.value,
+        type=click.Choice([policy.value for policy in CleanPodPolicy]),
         show_default=True,
         help="cleanPodPolicy of jobs that do not set it.",
     ),
@@ -251,7 +254,7 @@ FLAGS: tuple[click.Option, ...] = (
     ),
     click.Option(
         ["--default-services", "services"],
-        default=ServiceForm.REPLICA.value,
+        default=DEFAULTS.job_defaults.services.value,
         type=click.Choice([form.value for form in ServiceForm]),
         show_default=True,
         help="Headless Services of jobs that do not choose: one for each replica, or one for the job.",
@@ -268,7 +271,7 @@ FLAGS: tuple[click.Option, ...] = (
     ),
     click.Option(
         ["--pytorch-init-container-max-tries", "init_tries"],
-        default=100,
+        default=DEFAULTS.job_defaults.init_tries,
         show_default=True,
         help="Maximum retries of the init container.",
     ),
@@ -281,14 +284,14 @@ FLAGS: tuple[click.Option, ...] = (
     ),
     click.Option(
         ["--mpi-version"],
-        default="v1",
+        default=DEFAULTS.mpi_version,
         type=click.Choice([*MPI_VERSIONS]),
         show_default=True,
         help="API version that the CRD of MPIJob serves.",
     ),
     click.Option(
         ["--mpi-kubectl-delivery-image", "mpi_kubectl_image"],
-        default=Config().mpi_kubectl_image,
+        default=DEFAULTS.job_defaults.mpi_kubectl_image,
         show_default=True,
         help="Image that provides kubectl to the launchers of v1 MPIJobs.",
     ),
@@ -305,19 +308,24 @@ FLAGS: tuple[click.Option, ...] = (
     ),
     click.Option(
         ["--log-level", "--zap-log-level"],
-        default="info",
+        default=DEFAULTS.log_level,
         callback=_level,
         help="Log level: debug, info, warning or error.",
     ),
     click.Option(
         ["--log-format", "--zap-encoder"],
-        default="text",
+        default=DEFAULTS.log_format,
         callback=_format,
         help="Log format: text or json (default: text).",
     ),
     *(click.Option([flag], **_HIDDEN) for flag in IGNORED),
     click.Option(["--zap-devel/--no-zap-devel"], default=None, **_HIDDEN),
 )
+
+
+def config(context: click.Context) -> Config:
+    """Return the settings that the flags of this command line mean, which click has checked."""
+    return from_settings({**context.params, "flag_warnings": tuple(context.meta.get(FLAG_WARNINGS, ()))})
 
 
 def config_of(flags: Iterable[str], *, own: bool) -> Config:
@@ -329,7 +337,7 @@ def config_of(flags: Iterable[str], *, own: bool) -> Config:
     parameters = FLAGS if own else [*map(_without_access, FLAGS)]
     command = GoStyleCommand("operator", params=[*parameters], add_help_option=False)
     with command.make_context("operator", list(flags)) as context:
-        return Config(**context.params, flag_warnings=tuple(context.meta.get(FLAG_WARNINGS, ())))
+        return config(context)
 
 
 def _without_access(parameter: click.Parameter) -> click.Parameter:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 
 import click
+import msgspec
 
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Document, ServiceForm
@@ -27,7 +28,7 @@ from . import sources
 @click.option(
     "--default-services",
     "services",
-    default=ServiceForm.REPLICA.value,
+    default=JobDefaults().services.value,
     type=click.Choice([form.value for form in ServiceForm]),
     show_default=True,
     help="Headless Services of jobs that do not choose, as configured for the operator.",
@@ -46,11 +47,7 @@ def render(files: tuple[str, ...], *, recursive: bool, namespace: str, **default
     """
     found = sources.selected(files, recursive=recursive)
     valid = True
-    job_defaults = JobDefaults(
-        cluster_domain=defaults["cluster_domain"],
-        services=ServiceForm(defaults["services"]),
-        gang_scheduler=defaults["gang_scheduler"],
-    )
+    job_defaults = msgspec.convert(defaults, JobDefaults)
     for manifest in found.jobs:
         found_objects = sources.rendered(manifest, namespace, job_defaults, with_pods=True)
         _print(found_objects or ())

@@ -94,7 +94,7 @@ class Operator:
         self._health_server.bind(self._settings.health, self._settings.metrics)
         self._tasks = [self._create_task(partial(self._health_server.run, self.ready), "HealthServer.run")]
         try:
-            kinds = await discover_gang_resources(self._client, self._settings.gang_scheduler)
+            kinds = await discover_gang_resources(self._client, self._settings.job_defaults.gang_scheduler)
         except ApiError:
             await self.stop()
             raise
@@ -169,7 +169,7 @@ class Operator:
         def may_act() -> bool:
             return namespaced.ready.is_set() and self._client.may_write()
 
-        return Orphans(self._client, namespaced.cache, may_act, track_results=self._settings.track_results)
+        return Orphans(self._client, namespaced.cache, may_act, track_results=self._settings.job_defaults.track_results)
 
     def _metrics_text(self) -> bytes:
         gauges = self._metrics.gauges

@@ -6,6 +6,7 @@ import click
 import pytest
 
 from support.cluster_objects import ENTITLED, deployment
+from trainshed.api.framework import JobDefaults
 from trainshed.cli.migrate import Report, effective_config
 from trainshed.cli.operators import ClusterState
 from trainshed.cli.preflight import Check, JobForecast, Severity, State
@@ -23,7 +24,7 @@ def test_the_flags_of_v1_are_the_default():
     assert found.namespaces == ("ml",)
     assert found.flag_warnings[0].startswith("--controller-threads is ignored")
     assert effective_config(cluster_state("-namespace=ml"), ("--gang-scheduler-name=volcano",)) == Config(
-        gang_scheduler="volcano"
+        job_defaults=JobDefaults(gang_scheduler="volcano")
     )
 
 
@@ -49,7 +50,7 @@ def test_of_v1s_flags_no_file_and_no_variable_of_this_machine_is_read(tmp_path, 
     flag = f"--pytorch-init-container-template-file={tmp_path / 'own'}"
     monkeypatch.setenv("KUBEFLOW_NAMESPACE", "of-this-machine")
     found = effective_config(cluster_state(flag), ())
-    assert (found.init_template, found.namespaces) == ("", ())
+    assert (found.job_defaults.init_template, found.namespaces) == ("", ())
     assert found.flag_warnings[0].startswith("--pytorch-init-container-template-file is not considered here")
     with pytest.raises(click.ClickException, match="own: "):
         effective_config(cluster_state(), (flag,))

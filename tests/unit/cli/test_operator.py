@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import asdict, replace
 
-from support.replace import replace
 from trainshed.cli import cli
 from trainshed.cli.operator import operator
 from trainshed.config import Config
@@ -35,6 +35,12 @@ def start(*flags: str, env: dict | None = None, code: int = 0) -> tuple[Result, 
     started = Started(code)
     result = CliRunner().invoke(cli, ["operator", *flags], env=env, obj=started, auto_envvar_prefix="TRAINSHED")
     return result, started.settings[0] if started.settings else None
+
+
+def flat(settings: Config) -> dict[str, Any]:
+    """Return all settings by name, those of jobs among the others."""
+    found = asdict(settings)
+    return found | asdict(found.pop("job_defaults"))
 
 
 def test_without_flags_the_settings_are_the_defaults():
@@ -68,7 +74,7 @@ def test_without_flags_the_settings_are_the_defaults():
         (["--metrics-bind-address", ":2"], "metrics", ":2"),
         (["--metrics-bind-address=0"], "metrics", "0"),
         (["--metrics-bind-address=[::1]:2"], "metrics", "[::1]:2"),
-        (["--kube-api-qps", "20"], "qps", 20.0),
+        (["--kube-api-qps", "0.5"], "qps", 0.5),
         (["--kube-api-burst", "60"], "burst", 60),
         (["--cluster-domain", "tf.test"], "cluster_domain", "tf.test"),
         (["--default-clean-pod-policy", "Running"], "clean_pods", "Running"),
@@ -102,9 +108,7 @@ def test_without_flags_the_settings_are_the_defaults():
 def test_a_flag_changes_its_setting_and_no_other(flags, field, expected):
     result, settings = start(*flags)
     assert result.exit_code == 0, result.output
-    assert getattr(settings, field) == expected
-    others = [setting.name for setting in fields(Config) if setting.name != field]
-    assert [getattr(settings, other) for other in others] == [getattr(Config(), other) for other in others]
+    assert flat(settings) == flat(Config()) | {field: expected}
 
 
 @pytest.mark.parametrize("flag", ["--metrics-bind-address", "--health-probe-bind-address"])
@@ -135,12 +139,13 @@ def test_an_invalid_bind_address_is_rejected_before_the_start(flag, value):
 def test_an_environment_variable_changes_its_setting(name, value, field, expected):
     result, settings = start(env={name: value})
     assert result.exit_code == 0, result.output
-    assert getattr(settings, field) == expected
+    assert flat(settings)[field] == expected
 
 
 def test_every_setting_has_a_flag():
-    settings = {setting.name for setting in fields(Config)} - {"flag_warnings"}
-    assert {option.name for option in operator.params if option.expose_value} == settings
+    assert {option.name for option in operator.params if option.expose_value} == flat(Config()).keys() - {
+        "flag_warnings"
+    }
 
 
 def test_defaults_of_v1_may_be_given_explicitly():
@@ -182,7 +187,11 @@ def test_all_flags_of_a_v1_deployment_are_accepted_together():
     )
     result, settings = start(*flags.split())
     assert result.exit_code == 0, result.output
-    assert (settings.namespaces, settings.init_image, settings.log_format) == (("ml",), "alpine:3.10", "json")
+    assert (settings.namespaces, settings.job_defaults.init_image, settings.log_format) == (
+        ("ml",),
+        "alpine:3.10",
+        "json",
+    )
     assert len(settings.flag_warnings) == 7
 
 
@@ -190,7 +199,7 @@ def test_v1s_file_of_init_containers_is_read(tmp_path):
     file = tmp_path / "initContainer.yaml"
     file.write_text("- name: wait\n  image: {{.InitContainerImage}}\n")
     flag = f"--pytorch-init-container-template-file={file}"
-    assert start(flag)[1].init_template == file.read_text()
+    assert start(flag)[1].job_defaults.init_template == file.read_text()
     file.write_text("- name: wait\n  image: {{.Image}}\n")
     result, settings = start(flag)
     assert (result.exit_code, settings) == (2, None)
@@ -199,7 +208,7 @@ def test_v1s_file_of_init_containers_is_read(tmp_path):
 
 def test_a_missing_file_of_init_containers_is_ignored_with_a_warning(tmp_path):
     _, settings = start(f"--pytorch-init-container-template-file={tmp_path / 'none'}")
-    assert settings.init_template == ""
+    assert settings.job_defaults.init_template == ""
     assert settings.flag_warnings[0].endswith("none does not exist")
 
 

@@ -14,6 +14,7 @@ from support.builders import a_job, a_pod, cached, look, running, seen
 from support.replace import replace
 from testbed.ports import free_port
 from trainshed.api.actions import CreatePod
+from trainshed.api.framework import JobDefaults
 from trainshed.api.job import JobKey
 from trainshed.client import NotLeader
 from trainshed.client.credentials import Credentials
@@ -192,7 +193,7 @@ async def test_an_address_that_is_in_use_is_an_error_with_a_name(settings):
 
 
 async def test_with_a_gang_scheduler_startup_waits_for_discovery(settings, caplog):
-    operator = an_operator(replace(settings, gang_scheduler="volcano"))
+    operator = an_operator(replace(settings, job_defaults=JobDefaults(gang_scheduler="volcano")))
     beginning = asyncio.create_task(operator.start())
     await asyncio.sleep(0.3)
     assert await ask(settings.health, "/healthz") == (200, "ok\n")
