@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from trainshed.api.framework import Framework, JobDefaults
+from trainshed.api.framework import Framework, JobDefaults, child_name
 from trainshed.api.job import Document, Job
 from trainshed.local.runtimes.docker_cli import ENGINES
 
@@ -20,6 +20,8 @@ RUNTIMES = ("auto", "namespaces", "processes", *ENGINES)
 
 #: The most replicas of a run: each is some processes and descriptors, and 2,000 take minutes to start.
 MOST = 2_000
+#: The parts of a run policy that would keep a job from running here, or remove it at the end.
+WITHOUT = ("suspend", "managedBy", "ttlSecondsAfterFinished")
 
 
 class Refused(Exception):
@@ -35,6 +37,18 @@ class LocalJob:
     framework: Framework
     pods: tuple[Document, ...]
     dependents: tuple[Document, ...] = ()
+
+    @property
+    def pod_names(self) -> list[str]:
+        """The names of all pods."""
+        return [child_name(self.job, replica) for replica in self.job.all_replicas]
+
+    @property
+    def runnable(self) -> Document:
+        """The document without what would keep the job from running here: suspend, managedBy and the TTL."""
+        spec = self.document["spec"]
+        policy = {key: value for key, value in (spec.get("runPolicy") or {}).items() if key not in WITHOUT}
+        return {**self.document, "spec": {**spec, "runPolicy": policy}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from datetime import datetime
 from pathlib import Path
 
 from trainshed.api import status_codec
-from trainshed.api.framework import child_name
 from trainshed.api.job import Document
 from trainshed.client.client import ApiClient
 from trainshed.client.flow_control import TokenBucket
@@ -38,7 +37,7 @@ from trainshed.process import Clock
 from . import summary, tasks
 from .cluster import LocalCluster
 from .failure_injection import FailureInjector
-from .options import LocalJob, Options, Refused
+from .options import Options, Refused
 from .output import Output, Printer, StatusLine
 from .run_folder import kill_marked, new_run
 from .runtime_choice import RuntimeChoice
@@ -55,8 +54,6 @@ STUCK = 10.0
 KILLS, GIVES_UP = 2, 3
 #: The replicas that a line names.
 NAMED = 5
-#: The parts of a run policy that would keep a job from running here, or remove it at the end.
-WITHOUT = ("suspend", "managedBy", "ttlSecondsAfterFinished")
 
 
 def run(options: Options) -> int:
@@ -129,7 +126,7 @@ class LocalRun:
         self._interrupted = asyncio.Event()
         self._ending = asyncio.Event()
         self._faults = tasks.Faults(self._ending.set)
-        self._stuck_at = math.inf
+        self._stuck_at = self._given_up_at = math.inf
 
     async def run(self) -> int:
         """Run everything; return the exit code."""
@@ -161,7 +158,7 @@ class LocalRun:
             self._cluster.listeners.append(self._on_change)
             controller.start()
             try:
-                for document in (*self._options.objects, *(runnable(item.document) for item in self._options.jobs)):
+                for document in (*self._options.objects, *(item.runnable for item in self._options.jobs)):
                     self._cluster.apply(document)
             except ApiError as error:
                 raise Refused(error.message) from error
@@ -169,8 +166,8 @@ class LocalRun:
         finally:
             if server:
                 await server.close()
-            await runtime.close()
-            if runtime.problem:
+            await self._close(runtime)
+            if runtime.problem or self._interrupts >= GIVES_UP:
                 kill_marked(self._folder.name)  # what a launcher that was killed could not kill
         return self._conclude()
 
@@ -179,7 +176,7 @@ class LocalRun:
         for number in (signal.SIGINT, signal.SIGTERM):
             # Not `add_signal_handler`, which does nothing while the event loop waits for a reader of the output.
             signal.signal(number, lambda *_: self._hurry(loop, kubelet))
-        self._injector.start([(item.job.name, pod) for item in self._options.jobs for pod in pod_names(item)])
+        self._injector.start([(item.job.name, pod) for item in self._options.jobs for pod in item.pod_names])
         status = self._status_line()
         try:
             await self._wait(runtime)
@@ -215,10 +212,27 @@ class LocalRun:
             if not closing.done() and (runtime.problem or loop.time() > self._stuck_at or self._interrupts >= GIVES_UP):
                 why = runtime.problem or f"not ended, although killed: {', '.join(kubelet.running())}"
                 self._output.say(f"{why}; ending the runtime")
-                await runtime.close()
-                await asyncio.wait({closing}, timeout=STUCK)
+                await self._close(runtime)
+                await self._wait_for(closing, STUCK)
                 kubelet.abandon()
         await closing
+
+    async def _close(self, runtime: Runtime) -> None:
+        """Close the runtime, which after the third Ctrl-C goes on without this process if it takes long."""
+        closing = asyncio.create_task(runtime.close())
+        await self._wait_for(closing, math.inf)
+        if not closing.done():
+            closing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await closing
+
+    async def _wait_for(self, task: asyncio.Task[None], seconds: float) -> None:
+        """Wait some seconds for the end of a task, but not longer than the third Ctrl-C permits."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        await asyncio.wait({task}, timeout=CHECK)
+        while not task.done() and loop.time() < min(until, self._given_up_at):
+            await asyncio.wait({task}, timeout=CHECK)
 
     async def _wait(self, runtime: Runtime) -> None:
         """Wait until all jobs are over and nothing changes any more, or until the user interrupts."""
@@ -240,7 +254,7 @@ class LocalRun:
 
     def _say_what_was_not_created(self) -> None:
         """Name the replicas without which a job was over, such as workers whose master ended soon; their logs lack."""
-        names = ((item.job.name, pod) for item in self._options.jobs for pod in pod_names(item))
+        names = ((item.job.name, pod) for item in self._options.jobs for pod in item.pod_names)
         missing = [pod for job, pod in names if pod not in self._created and self._output.shows(job, pod)]
         if missing and not self._ending.is_set():
             more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
@@ -254,6 +268,8 @@ class LocalRun:
 
     def _interrupt(self, kubelet: Kubelet) -> None:
         self._interrupts += 1
+        if self._interrupts == GIVES_UP:
+            self._given_up_at = asyncio.get_running_loop().time() + GRACE
         if self._interrupts == 1:
             self._interrupted.set()
             self._ending.set()
@@ -366,22 +382,10 @@ class LocalRun:
         return SUCCEEDED if all(summary.state_of(job) == "Succeeded" for job in jobs) else FAILED
 
 
-def pod_names(item: LocalJob) -> list[str]:
-    """Return the names of the pods of a job."""
-    return [child_name(item.job, replica) for replica in item.job.all_replicas]
-
-
 def gpu_numbers() -> list[int]:
     """Return the numbers of the NVIDIA GPUs of this machine."""
     names = (path.name.removeprefix("nvidia") for path in Path("/dev").glob("nvidia[0-9]*"))
     return sorted(int(name) for name in names if name.isdecimal())
-
-
-def runnable(document: Document) -> Document:
-    """Return the job without what would keep it from running here, or remove it: suspend, managedBy and the TTL."""
-    spec = document["spec"]
-    policy = {key: value for key, value in (spec.get("runPolicy") or {}).items() if key not in WITHOUT}
-    return {**document, "spec": {**spec, "runPolicy": policy}}
 
 
 async def _at_once() -> None:

@@ -304,6 +304,22 @@ def test_an_engine_that_hangs_ends_the_run(machine, engine, verbs):
     assert "Traceback" not in done.stderr
 
 
+def test_the_third_ctrl_c_ends_the_run_though_the_engine_hangs(machine, engine):
+    """Without it, each of the three waits here is one of minutes: for `kill`, for `rm`, and for the reaper."""
+    run = machine.start(a_job("echo begun; sleep 99"), runtime="docker")
+    until(run, "begun", 2)
+    (engine.home / "hangs").write_text("kill rm ps")
+    run.send_signal(signal.SIGINT)
+    until(run, "Ctrl-C again kills them")
+    end = time.monotonic() + SOON
+    while run.poll() is None and time.monotonic() < end:
+        run.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+    text, _ = run.communicate(timeout=SOON)
+    assert run.returncode == 130, text
+    (engine.home / "hangs").unlink()
+
+
 def test_a_program_that_is_not_installed_is_reported(machine, engine, monkeypatch, tmp_path):
     (tmp_path / "empty").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))

@@ -117,10 +117,9 @@ class Kubelet:
             return
         found = after or before or {}
         uid = found["metadata"]["uid"]
-        known = self._workers.get(uid)
         if after is None:
             self._workers.pop(uid, None)
-        elif known is None:
+        elif (known := self._workers.get(uid)) is None:
             self._workers[uid] = PodWorker(self._dependencies.admit(after), self._dependencies)
         elif "deletionTimestamp" in found["metadata"]:
             known.delete(float(found["metadata"]["deletionGracePeriodSeconds"]))
@@ -152,7 +151,7 @@ class PodWorker:
         self._runs: dict[str, _Run] = {}
         self._stopping = asyncio.Event()
         self._killed: asyncio.TimerHandle | None = None
-        self._deleted = False
+        self._deleted = self._abandoned = False
         self.over = False
         self._task = tasks.start(self._run(), f"pod {self.name}")
 
@@ -205,7 +204,8 @@ class PodWorker:
         remove(self._folder)
 
     def abandon(self) -> None:
-        """Do not wait for the end of containers any more."""
+        """Do not wait for the end of containers any more, nor for their removal."""
+        self._abandoned = True
         self._task.cancel()
 
     async def _run(self) -> None:
@@ -224,8 +224,9 @@ class PodWorker:
         if self._killed:
             self._killed.cancel()
         self.signal(signal.SIGKILL)  # after an unexpected error some may run
-        if self._sandbox:
-            await self._sandbox.remove()
+        if self._sandbox and not self._abandoned:
+            with contextlib.suppress(asyncio.CancelledError):  # it was abandoned meanwhile
+                await self._sandbox.remove()
         self._shared.gpus.release(self._pod["metadata"]["uid"])
         self._record.stopped = True
         self.over = True
@@ -329,9 +330,10 @@ class PodWorker:
 
     async def _create(self, record: ContainerRecord, log: Path) -> Container | None:
         """Start a container as soon as its configuration is complete, whatever the restart policy; None if stopped."""
-        while not self._stopping.is_set():
+        sandbox = self._sandbox
+        while sandbox and not self._stopping.is_set():
             try:
-                return await self._start(self._spec(record, log))
+                return await sandbox.start(self._spec(record, log))
             except (ConfigError, OSError) as error:
                 record.wait("CreateContainerConfigError", incomplete(error))
             self._report()
@@ -358,11 +360,6 @@ class PodWorker:
             limits={key: str(value) for key, value in limits.items()},
             gpus=None if record.init else self._shared.gpus.take(self._pod["metadata"]["uid"], container),
         )
-
-    async def _start(self, spec: ContainerSpec) -> Container:
-        if self._sandbox is None:
-            raise StartFailed("the pod has no sandbox")
-        return await self._sandbox.start(spec)
 
     async def _read(self, record: ContainerRecord, run: _Run) -> None:
         """Pass the output of a container on, and keep its last lines."""
