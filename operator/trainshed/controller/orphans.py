@@ -86,10 +86,11 @@ class Orphans:
         """
         clock, level = asyncio.get_running_loop().time, logging.WARNING
         for orphan in found:
-            if self._tries.wait(orphan.uid, None, clock()) > 0:
+            target = orphan.namespace, orphan.uid
+            if self._tries.wait(target, None, clock()) > 0:
                 continue
-            is_first = not self._tries.times(orphan.uid, None, clock())
-            self._tries.wrote(orphan.uid, None, clock())
+            is_first = not self._tries.times(target, None, clock())
+            self._tries.wrote(target, None, clock())
             try:
                 await (self._release(orphan) if isinstance(orphan, Pod) else self._withdraw(orphan))
             except ApiError as error:

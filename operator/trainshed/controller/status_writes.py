@@ -13,7 +13,7 @@ from trainshed.api.job import Document, JobKey
 from trainshed.api.status import ConditionType, Status
 from trainshed.client import StatusReverted
 
-from .undone_writes import UndoneWrites
+from .undone_writes import Target, UndoneWrites
 
 #: Counts change often: they are written after they have not changed for DEBOUNCE, and at the latest after MAX_DEBOUNCE.
 DEBOUNCE, MAX_DEBOUNCE = timedelta(milliseconds=300), timedelta(seconds=2)
@@ -169,13 +169,13 @@ class StatusWrites:
 
     def require_lasting(self, key: JobKey, found: Status, now: datetime) -> None:
         """Raise `StatusReverted` if another client has overwritten the last statuses, and the next has to wait."""
-        if self._is_overwritten(key, found) and self._overwritten.wait(key, None, now.timestamp()) > 0:
+        if self._is_overwritten(key, found) and self._overwritten.wait(_target(key), None, now.timestamp()) > 0:
             raise StatusReverted("another client, or an admission webhook, overwrites it each time")
 
     def stored(self, key: JobKey, before: Status, after: Status, now: datetime) -> None:
         """Remember the status `after`, which was stored in place of `before`."""
         if self._is_overwritten(key, before):
-            self._overwritten.wrote(key, None, now.timestamp())
+            self._overwritten.wrote(_target(key), None, now.timestamp())
         self._stored[key] = after
         self._conflicts.pop(key, None)
 
@@ -188,17 +188,21 @@ class StatusWrites:
     def reverted(self, key: JobKey, wanted: Status, now: datetime) -> None:
         """Remember that `wanted` was stored with other values."""
         self._stored[key] = wanted
-        self._overwritten.wrote(key, None, now.timestamp())
+        self._overwritten.wrote(_target(key), None, now.timestamp())
 
     def forget(self, key: JobKey) -> None:
         """Forget a deleted job."""
         self._stored.pop(key, None)
-        self._overwritten.forget(key)
+        self._overwritten.forget(_target(key))
         self._conflicts.pop(key, None)
 
     def _is_overwritten(self, key: JobKey, found: Status) -> bool:
         last = self._stored.get(key, found)
         return last is not found and last != found
+
+
+def _target(key: JobKey) -> Target:
+    return key.namespace, key
 
 
 def reverted_fields(patch: Document, wanted: Status, document: Document, stored: Status) -> tuple[str, ...]:

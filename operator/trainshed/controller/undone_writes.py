@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Hashable
+from typing import TypeAlias
 
 import msgspec
 
@@ -27,6 +29,9 @@ from trainshed.client import CONFLICTING, UNDONE, ApiError, Conflict, Reverted
 FIRST, LONGEST, ONCE = 1.0, 20.0, 1
 #: Seconds for which a write is remembered, and how many of all jobs.
 KEPT, MOST = 600.0, 20_000
+#: Creations in a row of an object, after which the next one waits, although the job has changed before each: a user or
+#: a queue that suspends and resumes it so often, and faster than each LONGEST, does that by mistake.
+OFTEN = 20
 #: Conflicts in a row of the same write, after which the next one waits: their back-off is more than a second together,
 #: in which a watch delivers what has changed.
 CONFLICTS = 8
@@ -34,6 +39,14 @@ CONFLICT = (
     "{} {} cannot be written, as there is a conflict each time: others change it all the time, or an admission webhook"
     " changes what is written, or its watch is late"
 )
+UNDONE_BY_OTHERS = "{}, and another client undoes that each time"
+UNDONE_BY_DELETION = (
+    "{}, and had to delete it again each time: an admission webhook or another client changes it, or the job changes"
+    " all the time"
+)
+DELETIONS = (DeleteDependent, DeleteService)
+#: The namespace of what is written, and what it is.
+Target: TypeAlias = tuple[str, Hashable]
 
 
 class _Write(msgspec.Struct, frozen=True):
@@ -45,61 +58,93 @@ class _Write(msgspec.Struct, frozen=True):
 class UndoneWrites:
     """The last write to each object, and how often in a row it was made again.
 
-    A write is `undone` if the next one to its object is the same: nothing of the operator has changed it in between.
+    A write is `undone` if the next one to its target is the same: nothing of the operator has changed it in between.
     `free` is how often it is made again without waiting, and `longest` the most seconds that it waits. Times are in
-    seconds; a clock that is set back makes no write wait longer.
+    seconds; a clock that is set back makes no write wait longer. If there are too many, those of the namespace that has
+    the most of them are forgotten.
     """
 
     def __init__(self, free: int = ONCE, longest: float = LONGEST) -> None:
         self._free = free
         self._longest = longest
-        self._last: OrderedDict[object, _Write] = OrderedDict()
+        self._last: dict[str, OrderedDict[Target, _Write]] = {}
+        self._number = 0
 
     def __len__(self) -> int:
-        return len(self._last)
+        return self._number
 
-    def wait(self, target: object, content: object, now: float) -> float:
+    def wait(self, target: Target, content: object, now: float) -> float:
         """Return the seconds for which this write has to wait, at most 0 if it need not."""
-        times = self.times(target, content, now)
-        if times <= self._free:
+        times, last = self.times(target, content, now), self._find(target)
+        if times <= self._free or last is None:
             return 0.0
-        return min(FIRST * float(1 << min(times - self._free - 1, 30)), self._longest) - abs(
-            now - self._last[target].at
-        )
+        return min(FIRST * float(1 << min(times - self._free - 1, 30)), self._longest) - abs(now - last.at)
 
-    def wrote(self, target: object, content: object, now: float) -> None:
+    def wrote(self, target: Target, content: object, now: float) -> None:
         """Remember a write that has to last."""
         times = self.times(target, content, now)
-        self._last.pop(target, None)
-        self._last[target] = _Write(content, times, now)
-        while len(self._last) > MOST or abs(now - next(iter(self._last.values())).at) > KEPT:
-            self._last.popitem(last=False)
+        self.forget(target)
+        self._last.setdefault(target[0], OrderedDict())[target] = _Write(content, times, now)
+        self._number += 1
+        self._forget_old(target[0], now)
+        if self._number > MOST:
+            for namespace in tuple(self._last):
+                self._forget_old(namespace, now)
+        while self._number > MOST:
+            largest = max(self._last.values(), key=len)
+            self.forget(next(iter(largest)))
 
-    def times(self, target: object, content: object, now: float) -> int:
+    def times(self, target: Target, content: object, now: float) -> int:
         """Return how often this write has been undone in a row, 0 if the last one was another or is forgotten."""
-        last = self._last.get(target)
+        last = self._find(target)
         is_same = last is not None and last.content == content and abs(now - last.at) <= KEPT
         return last.undone + 1 if last and is_same else 0
 
-    def forget(self, target: object) -> None:
+    def last(self, target: Target) -> object:
+        """Return the content of the last write, None if there is none."""
+        last = self._find(target)
+        return last.content if last else None
+
+    def forget(self, target: Target) -> None:
         """Forget the writes to an object."""
-        self._last.pop(target, None)
+        if self._find(target) is None:
+            return
+        found = self._last[target[0]]
+        del found[target]
+        self._number -= 1
+        if not found:
+            del self._last[target[0]]
 
     def clear(self) -> None:
         """Forget all writes."""
         self._last.clear()
+        self._number = 0
+
+    def _find(self, target: Target) -> _Write | None:
+        known = self._last.get(target[0])
+        return known.get(target) if known else None
+
+    def _forget_old(self, namespace: str, now: float) -> None:
+        found = self._last[namespace]
+        while found and abs(now - next(iter(found.values())).at) > KEPT:
+            self.forget(next(iter(found)))
 
 
 class RepeatedWrites:
-    """The writes that may have to be made again, with those that others have undone or that had a conflict."""
+    """The writes that may have to be made again, with those that others have undone or that had a conflict.
+
+    A creation is repeated if the object was created before for the same spec of the job, whatever was done to it in
+    between: others may have deleted it, or have made of it what the operator deletes itself.
+    """
 
     def __init__(self) -> None:
         self._written, self._conflicts = UndoneWrites(), UndoneWrites(free=CONFLICTS - 1)
+        self._created, self._created_often = UndoneWrites(), UndoneWrites(free=OFTEN - 1)
 
     def clear(self) -> None:
         """Forget what was written."""
-        self._written.clear()
-        self._conflicts.clear()
+        for known in (self._written, self._conflicts, self._created, self._created_often):
+            known.clear()
 
     def require_lasting(self, snapshot: Snapshot, action: Action, words: tuple[str, str]) -> None:
         """Raise `Reverted` if the last tries of the same write were of no use, and the next has to wait.
@@ -110,9 +155,10 @@ class RepeatedWrites:
         if isinstance(action, DeleteJob):
             return
         write, now = _write(snapshot, action), snapshot.now.timestamp()
-        if write and self._written.wait(*write, now) > 0:
-            what = " ".join((*words, action.name))
-            raise Reverted(f"{what}, and another client undoes that each time", UNDONE)
+        if write and self._is_undone(*write, snapshot, action):
+            was_deleted = _creates(action) and self._written.last(write[0]) in DELETIONS
+            text = UNDONE_BY_DELETION if was_deleted else UNDONE_BY_OTHERS
+            raise Reverted(text.format(" ".join((*words, action.name))), UNDONE)
         if self._conflicts and self._conflicts.wait(*_try(snapshot, action), now) > 0:
             raise _conflicting(action, words[1])
 
@@ -127,40 +173,55 @@ class RepeatedWrites:
     def wrote(self, snapshot: Snapshot, action: Action) -> None:
         """Remember a write that has succeeded."""
         if write := _write(snapshot, action):
-            self._written.wrote(*write, snapshot.now.timestamp())
+            now = snapshot.now.timestamp()
+            self._written.wrote(*write, now)
+            if _creates(action):
+                self._created.wrote(write[0], snapshot.job.generation, now)
+                self._created_often.wrote(write[0], None, now)
         if self._conflicts:
             self._conflicts.forget(_try(snapshot, action)[0])
+
+    def _is_undone(self, target: Target, content: object, snapshot: Snapshot, action: Action) -> bool:
+        """Return whether the last writes like this one were undone, and it has to wait."""
+        now = snapshot.now.timestamp()
+        if not _creates(action):
+            return self._written.wait(target, content, now) > 0
+        generation = snapshot.job.generation
+        return max(self._created.wait(target, generation, now), self._created_often.wait(target, None, now)) > 0
 
 
 def stops_others(action: Action, error: ApiError) -> bool:
     """Return whether other creations would have the same conflict."""
-    creates = isinstance(action, (CreatePod, CreateService, CreateSshSecret, CreateDependent))
-    return creates and error.reason == CONFLICTING
+    return _creates(action) and error.reason == CONFLICTING
 
 
-def _write(snapshot: Snapshot, action: Action) -> tuple[object, object] | None:
+def _creates(action: Action) -> bool:
+    return isinstance(action, (CreatePod, CreateService, CreateSshSecret, CreateDependent))
+
+
+def _write(snapshot: Snapshot, action: Action) -> tuple[Target, object] | None:
     """Return the object that an action writes and what it makes of it; None if others see to its repetitions.
 
     These are pods, which restarts and false starts hold back, and objects that may exist already.
     """
-    uid, content = snapshot.job.uid, type(action)
+    namespace, uid, content = snapshot.job.namespace, snapshot.job.uid, type(action)
     match action:
         case CreateService(name=name) | DeleteService(name=name):
-            return (uid, "Service", name), content
+            return (namespace, (uid, "Service", name)), content
         case ReleasePod(uid=pod):
-            return (uid, "Pod", pod), content
+            return (namespace, (uid, "Pod", pod)), content
         case CreateDependent(shared=False) | DeleteDependent():
-            return (uid, action.resource.kind, action.name), content
+            return (namespace, (uid, action.resource.kind, action.name)), content
         case UpdateDependent(resource=resource, name=name, patch=patch):
             metadata = {key: value for key, value in patch["metadata"].items() if key != "resourceVersion"}
-            return (uid, resource.kind, name), digest_of({**patch, "metadata": metadata})
+            return (namespace, (uid, resource.kind, name)), digest_of({**patch, "metadata": metadata})
     return None
 
 
-def _try(snapshot: Snapshot, action: Action) -> tuple[object, object]:
+def _try(snapshot: Snapshot, action: Action) -> tuple[Target, object]:
     """Return the object that an action concerns and what it makes of it, whatever the version is that it expects."""
     name = "" if isinstance(action, DeleteJob) else action.name
-    return _write(snapshot, action) or ((snapshot.job.uid, type(action), name), None)
+    return _write(snapshot, action) or ((snapshot.job.namespace, (snapshot.job.uid, type(action), name)), None)
 
 
 def _conflicting(action: Action, noun: str) -> Reverted:

@@ -6,108 +6,21 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 from functools import partial
 from itertools import count, pairwise
 
 import pytest
 
-from support.audit import api_fields
-from support.harness import Harness
-from support.jobs import job
-from support.virtual_time import clock, in_virtual_time, now
-from support.world import KINDS
-from trainshed.api.framework import Framework, JobDefaults
-from trainshed.api.job import JobKey
+from support.scene import CASES, LABEL, Scene, Webhooks
+from support.virtual_time import clock, in_virtual_time
+from trainshed.api.framework import Framework
 from trainshed.api.objects import (
-    AUTOSCALERS,
-    CONFIG_MAPS,
     JOB_TRACKING_FINALIZER,
     RESTART_ATTEMPT_ANNOTATION,
-    ROLES,
-    VOLCANO_GROUPS,
     Pod,
-    Resource,
 )
 from trainshed.client import Conflict
-from trainshed.controller.workqueue import Worker, WorkQueue
 from trainshed.memory.strategies import SERVER_FIELDS
-
-LABEL = "training.kubeflow.org/operator-name"
-CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
-ELASTIC = {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 3, "metrics": [CPU]}}
-TRACKED = {"trainshed.dev/track-results": "true"}
-CASES = [
-    (CONFIG_MAPS, "MPIJob", {"Launcher": 1, "Worker": 1}, {}),
-    (ROLES, "MPIJob", {"Launcher": 1, "Worker": 1}, {}),
-    (AUTOSCALERS, "PyTorchJob", {"Worker": 2}, ELASTIC),
-    (VOLCANO_GROUPS, "TFJob", {"Worker": 2}, {}),
-]
-
-
-class Scene(Harness):
-    """A cluster in which the operator acts, and `react` is called each 20 ms."""
-
-    def __init__(self, kind: str, roles: dict[str, int], spec: dict | None = None, **job_defaults) -> None:
-        super().__init__(job_defaults=JobDefaults(**job_defaults))
-        self.key = JobKey("ml", kind, "mnist")
-        self.world.submit(kind, "mnist", {**job(kind, "mnist", **roles)["spec"], **(spec or {})}, TRACKED)
-        self.queue = WorkQueue(lambda _seconds: None)
-        self.worker = Worker(self.queue, {"": self.reconciler}, self.metrics, lambda: True, self._moment)
-        self.react = lambda: None
-
-    def _moment(self) -> datetime:
-        self.world.now = now()
-        return self.world.now
-
-    def stored(self) -> dict:
-        """Return the job as the cluster has it."""
-        return self.world.get(KINDS[self.key.kind].plural)
-
-    def set_status(self, status: dict) -> None:
-        """Replace the status of the job, as another client does."""
-        plural = KINDS[self.key.kind].plural
-        self.world.replace(plural, "mnist", lambda job: job.update(status=status), "status")
-
-    def blocked(self) -> dict | None:
-        """Return the condition Blocked of the job, if it is true."""
-        found = api_fields.conditions(self.stored()["status"])
-        return next((one for one in found if (one["type"], one["status"]) == ("Blocked", "True")), None)
-
-    async def last(self, seconds: float, write: str) -> int:
-        """Let the operator act for this time; return the number of its writes that begin like this."""
-        mark = len(self.world.writes)
-        for _ in range(round(seconds * 50)):
-            self.react()
-            self.hear()
-            while self.woken:
-                self.queue.add(self.woken.pop())
-            await asyncio.sleep(0.02)
-        return sum(found.startswith(write) for found in self.since(mark))
-
-
-class Webhooks(Scene):
-    """A scene in which from `reverts` on a webhook removes a label of the resource at each write."""
-
-    def __init__(self, resource: Resource, kind: str, roles: dict[str, int], spec: dict) -> None:
-        super().__init__(kind, roles, spec, gang_scheduler="volcano" if resource is VOLCANO_GROUPS else "")
-        self.resource, self.reverts, self._stamps = resource, False, count()
-        self._update = self.world.update_dependent
-        self.world.update_dependent = self._admit
-
-    async def _admit(self, resource: Resource, namespace: str, name: str, patch: dict) -> object:
-        await self._update(resource, namespace, name, patch)
-        if resource is self.resource and self.reverts:
-            self.revert()
-        return self.world.dependent(resource, name)
-
-    def revert(self) -> None:
-        """Remove the label, and set an annotation to another value; a PodGroup has been admitted."""
-        (name,) = self.world.names(self.resource.plural)
-        if self.resource is VOLCANO_GROUPS:
-            self.world.replace(VOLCANO_GROUPS, name, lambda group: group.update(status={"phase": "Running"}), "status")
-        changed = {"labels": {LABEL: None}, "annotations": {"stamp": str(next(self._stamps))}}
-        self.world.patch(self.resource, name, changed)
 
 
 @pytest.mark.parametrize(("resource", "kind", "roles", "spec"), CASES, ids=[case[0].plural for case in CASES])
