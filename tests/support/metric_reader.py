@@ -28,6 +28,7 @@ def all_metrics() -> Metrics:
     metrics.count_request("GET", "pods", 200)
     metrics.count_skipped_event("pods")
     metrics.gauges.ages.labels("pods").set(1)
+    metrics.gauges.served.labels("team-a").set(1)
     metrics.gauges.queued_writes.labels("creates").set(0)
     metrics.set_jobs({}, {job.kind: "tensorflow"})
     return metrics

@@ -52,8 +52,8 @@ log = logging.getLogger(__name__)
 class Operator:
     """The controller without kopf, which the caller runs; kopf's events call `seen`.
 
-    `ready` is set after the cache sync, `over` when the process must stop, and `broken` is true if a background task
-    exited unexpectedly.
+    `ready` is set after the cache sync (see `Controller`), `over` when the process must stop, and `broken` is true if a
+    background task exited unexpectedly.
     """
 
     def __init__(self, settings: Config, frameworks: tuple[Framework, ...], transport: Transport, clock: Clock) -> None:
@@ -73,9 +73,7 @@ class Operator:
         if settings.job_metrics:
             self._metrics.register(JobCollector(self._caches.jobs, clock.now))
         self._lag_monitor = LoopLagMonitor()
-        self._health_server = HealthServer(
-            self._lag_monitor, self.problem, self._metrics_text, self._caches.missing_crds
-        )
+        self._health_server = HealthServer(self._lag_monitor, self.problem, self._metrics_text, self._caches.remarks)
         self._tasks: list[asyncio.Task[None]] = []
         self._election: list[asyncio.Task[None]] = []
         self.seen, self.is_known, self.ready = self._controller.seen, self._caches.is_known, self._controller.ready
@@ -184,6 +182,8 @@ class Operator:
         for plural, seconds in self._caches.watch_ages().items():
             gauges.ages.labels(plural).set(seconds)
             self._metrics.count_skipped_event(plural, 0)
+        for namespace, is_served in self._caches.served().items():
+            gauges.served.labels(namespace).set(is_served)
         self._metrics.set_jobs(self._caches.states(), self._labels)
         return self._metrics.text()
 

@@ -111,6 +111,12 @@ class Gauges:
             ("resource",),
             registry=own,
         )
+        self.served = Gauge(
+            "trainshed_namespace_served",
+            "1 if the operator serves this namespace, one of those that it is to manage, else 0.",
+            ("job_namespace",),
+            registry=own,
+        )
         self.in_flight = Gauge(
             "trainshed_api_requests_in_flight", "Requests to the API server that are in flight.", registry=own
         )

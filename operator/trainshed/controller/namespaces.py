@@ -33,6 +33,8 @@ DISCOVERY_RETRY = 2.0
 #: Readiness limits in seconds: the maximum silence of a watch, and for how long it may fail. The API server sends a
 #: bookmark about once a minute.
 MAX_SILENCE, MAX_FAILING = 150.0, 30.0
+#: Seconds between two checks which of several namespaces are refused.
+CHECK = 0.5
 
 log = logging.getLogger(__name__)
 
@@ -160,10 +162,14 @@ class NamespaceCache:
 
         Problems that need an administrator come before those that may pass.
         """
-        if missing := self._without_any_kind():
-            return missing
-        problems = [problem for informer in self.informers if (problem := self._problem(informer))]
-        return next((problem for problem, permanent in problems if permanent), problems[0][0] if problems else "")
+        return self.refused() or next((problem for problem, _ in self._problems()), "")
+
+    def refused(self) -> str:
+        """Return what an administrator must resolve, such as a missing right, or an empty string."""
+        return self._without_any_kind() or next((problem for problem, permanent in self._problems() if permanent), "")
+
+    def _problems(self) -> Iterator[tuple[str, bool]]:
+        return (problem for informer in self.informers if (problem := self._problem(informer)))
 
     def missing_crds(self) -> str:
         """Return which CRDs are not installed, or an empty string; the other kinds are managed regardless."""
@@ -240,12 +246,36 @@ class NamespaceCaches:
         return [key for namespaced in self.all.values() for key in namespaced.cache.known()]
 
     def problem(self) -> str:
-        """Return why the operator is not ready, one line for each namespace cache, or an empty string."""
-        return "\n".join(problem for namespaced in self.all.values() if (problem := namespaced.problem()))
+        """Return why the operator is not ready, one line for each namespace cache, or an empty string.
 
-    def missing_crds(self) -> str:
-        """Return which CRDs are not installed, one line for each namespace cache that lacks some."""
-        return "\n".join(missing for namespaced in self.all.values() if (missing := namespaced.missing_crds()))
+        Who administers one of several namespaces may take the operator's rights there, or delete it: as long as another
+        is served, that is no reason to keep a new replica from getting ready.
+        """
+        found = {name: problem for name, namespaced in self.all.items() if (problem := namespaced.problem())}
+        is_served = len(found) < len(self.all)
+        return "" if is_served and found.keys() <= self.refused().keys() else "\n".join(found.values())
+
+    def refused(self) -> dict[str, str]:
+        """Return the namespaces that cannot be served until an administrator acts, each with the reason."""
+        return {name: refused for name, namespaced in self.all.items() if (refused := namespaced.refused())}
+
+    def served(self) -> dict[str, bool]:
+        """Return whether each namespace is served; nothing if there is one cache for the whole cluster."""
+        found = {name: namespaced.ready.is_set() and not namespaced.problem() for name, namespaced in self.all.items()}
+        return {name: is_served for name, is_served in found.items() if name}
+
+    def is_settled(self) -> bool:
+        """Return whether a namespace is ready, and each other one, too, unless it is refused."""
+        waiting = {name for name, namespaced in self.all.items() if not namespaced.ready.is_set()}
+        return len(waiting) < len(self.all) and waiting <= self.refused().keys()
+
+    def remarks(self) -> str:
+        """Return what an administrator has to know of an operator that is ready, one line for each namespace cache.
+
+        These are the namespaces that are refused and, of the others, the CRDs that are not installed.
+        """
+        found = (namespaced.refused() or namespaced.missing_crds() for namespaced in self.all.values())
+        return "\n".join(filter(None, found))
 
     def jobs(self) -> Iterator[CachedJob]:
         """Iterate over all cached jobs."""
@@ -267,11 +297,13 @@ class NamespaceCaches:
     def watch_ages(self) -> dict[str, float]:
         """Return the seconds since the last event of each kind's watch; the largest one if there are several.
 
-        A kind that the API server does not serve has no watch.
+        A kind that the API server does not serve has no watch, nor has a namespace that is refused, beside others.
         """
-        now = asyncio.get_running_loop().time()
+        now, refused = asyncio.get_running_loop().time(), self.refused()
         found: dict[str, float] = {}
         for namespaced in self.all.values():
+            if namespaced.namespace in refused and len(refused) < len(self.all):
+                continue
             for informer in (found for found in namespaced.informers if not found.missing):
                 found[informer.plural] = max(found.get(informer.plural, 0.0), now - informer.heard)
         return found
@@ -286,7 +318,10 @@ class Scope(msgspec.Struct, frozen=True):
 
 
 class Controller:
-    """Reconciles jobs while the client may write. `ready` is set after the cache sync."""
+    """Reconciles jobs while the client may write.
+
+    `ready` is set after the cache sync, for which namespaces that are refused are not waited for.
+    """
 
     def __init__(self, client: ApiClient, scope: Scope, observer: Observer, now: Callable[[], datetime]) -> None:
         self.queue = WorkQueue(observer.observe_queue_time)
@@ -323,11 +358,24 @@ class Controller:
 
     async def run(self, acquired: Callable[[], Awaitable[object]]) -> None:
         """Reconcile after the cache sync, whenever `acquired` has been awaited and the client may write."""
-        await asyncio.gather(self._sync(), self._reconcile(acquired))
+        await asyncio.gather(self._sync(), self._check(), self._reconcile(acquired))
 
     async def _sync(self) -> None:
         await self.caches.sync()
         self.ready.set()
+
+    async def _check(self) -> None:
+        """Log which of several namespaces are refused; set `ready` if no other one is waited for."""
+        known: dict[str, str] = {}
+        while len(self.caches.all) > 1:
+            await asyncio.sleep(CHECK)
+            if self.caches.is_settled():
+                self.ready.set()
+            known, before = self.caches.refused(), known
+            for name in known.keys() - before.keys():
+                log.warning("namespace %s is not served until an administrator acts: %s", name, known[name])
+            for name in before.keys() - known.keys():
+                log.warning("namespace %s is not refused any more", name)
 
     async def _reconcile(self, acquired: Callable[[], Awaitable[object]]) -> None:
         await self.caches.any_ready.wait()

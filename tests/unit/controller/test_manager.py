@@ -214,7 +214,7 @@ async def test_a_synced_replica_without_the_lease_is_ready(settings):
 
 
 async def test_readyz_names_a_forbidden_lease_and_a_forbidden_list(settings):
-    operator = an_operator(replace(settings, namespaces=("a", "b")))
+    operator = an_operator(replace(settings, namespaces=("b",)))
     operator._elector.refused = "cannot acquire the Lease a/trainshed: forbidden"
     list_all(operator)
     operator._controller.informers[-1].refused = "forbidden"

@@ -101,17 +101,27 @@ async def test_jobs_are_enqueued_after_the_cache_sync_of_their_namespace(caches,
     assert woken == [*keys, keys[1]]
 
 
-async def test_readiness_problems_are_reported_per_namespace(caches):
-    list_all(caches.all["a"])
-    assert caches.problem() == "the cache of tfjobs in namespace b has not synced yet"
-    for informer in caches.all["b"].informers:
+def refuse(namespaced: NamespaceCache) -> str:
+    """Refuse all lists of a namespace; return the problem."""
+    for informer in namespaced.informers:
         informer._after(Forbidden(f"{informer.plural} is forbidden: User u cannot list it"))
-    first, *_ = caches.all["b"].informers
+    namespace = namespaced.namespace
+    return f"cannot list and watch tfjobs in namespace {namespace}: tfjobs is forbidden: User u cannot list it"
+
+
+async def test_readiness_problems_are_reported_per_namespace(caches):
+    a, b = caches.all.values()
+    list_all(a)
+    assert caches.problem() == "the cache of tfjobs in namespace b has not synced yet"
+    said = refuse(b)
+    first, *_ = b.informers
     assert first.refused
-    said = "cannot list and watch tfjobs in namespace b: tfjobs is forbidden: User u cannot list it"
-    assert caches.problem() == said
-    list_all(caches.all["b"])
-    assert caches.problem() == ""
+    assert (caches.problem(), caches.remarks()) == ("", said)
+    assert caches.watch_ages()["tfjobs"] < 1
+    assert [refuse(a), said] == caches.problem().splitlines(), "none is served"
+    list_all(a)
+    list_all(b)
+    assert (caches.problem(), caches.remarks()) == ("", "")
     first.heard -= MAX_SILENCE + 2
     assert caches.problem() == f"the watch of tfjobs in namespace b has received nothing for {MAX_SILENCE + 2:.0f} s"
     assert caches.watch_ages()["tfjobs"] == pytest.approx(MAX_SILENCE + 2, abs=1)
@@ -130,18 +140,21 @@ def missing(*caches: NamespaceCache) -> None:
         namespaced.informers[0]._after(NotFound("the server could not find the requested resource"))
 
 
-async def test_a_namespace_without_any_crd_is_not_ready(caches, caplog):
+async def test_a_namespace_without_any_crd_is_not_served(caches, caplog):
     a, b = caches.all.values()
     list_all(a)
     list_all(b)
     missing(b)
     what = "the API server serves none of tfjobs in namespace b: install the CRDs"
-    assert caches.problem() == what
+    assert (caches.problem(), caches.remarks()) == ("", what)
+    missing(a)
+    assert what in caches.problem()
+    list_all(a)
     async with asyncio.timeout(1):
         await b.sync(lambda: None)
     assert what in [record.getMessage() for record in caplog.records]
     list_all(b)
-    assert caches.problem() == "", "they were installed"
+    assert caches.problem() == caches.remarks() == "", "they were installed"
 
 
 async def test_a_missing_crd_is_named_and_does_not_affect_other_kinds(caplog):
@@ -150,12 +163,12 @@ async def test_a_missing_crd_is_named_and_does_not_affect_other_kinds(caplog):
     namespaced = NamespaceCache("", (TENSORFLOW, JAX), JobDefaults(), dependencies)
     caches = NamespaceCaches([namespaced])
     list_all(namespaced)
-    assert caches.missing_crds() == ""
+    assert caches.remarks() == ""
     namespaced.informers[0].heard = 0.0
     missing(namespaced)
     assert caches.problem() == ""
     missing_crds = "CRDs not installed: tfjobs; their jobs are reconciled once the CRDs are installed"
-    assert caches.missing_crds() == missing_crds
+    assert caches.remarks() == missing_crds
     assert "tfjobs" not in caches.watch_ages(), "a missing kind has no watch"
     assert "jaxjobs" in caches.watch_ages()
     async with asyncio.timeout(1):
@@ -180,11 +193,15 @@ async def test_pod_groups_of_kubernetes_may_be_missing_and_jobs_know_which_are_s
     assert watched == [KUBERNETES_GROUPS.prefix]
 
 
-async def test_a_namespace_whose_pods_cannot_be_listed_is_not_ready(caches):
+async def test_a_namespace_whose_pods_cannot_be_listed_is_not_served(caches):
     for namespaced in caches.all.values():
         list_all(namespaced)
+        await namespaced.sync(lambda: None)
     caches.all["a"].informers[1]._after(NotFound("404 page not found"))
-    assert caches.problem() == "the API server does not serve pods in namespace a"
+    assert (caches.problem(), caches.remarks()) == ("", "the API server does not serve pods in namespace a")
+    assert caches.served() == {"a": False, "b": True}
+    caches.all["b"].informers[1]._after(NotFound("404 page not found"))
+    assert len(caches.problem().splitlines()) == 2
 
 
 async def test_events_of_jobs_are_routed_to_the_cache_of_their_namespace(caches, woken):
