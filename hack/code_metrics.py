@@ -1,11 +1,13 @@
-"""Measures source code: lines of code, lengths of functions, broad excepts, imports."""
+"""Measures source code: lines of code, lengths of functions, broad excepts, sentences, imports."""
 
 from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -13,6 +15,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 SILENT = frozenset(
     (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 )
+#: Two words with a space between them, of which one may be computed; a NUL stands for that.
+WORDS = re.compile(r"[a-z]{2,}[,;:.]? [\w(\0]|[\w)\0] [a-z]{2,}")
 
 
 def functions(tree: ast.Module) -> Iterator[Function]:
@@ -65,6 +69,46 @@ def is_broad(caught: ast.expr | None) -> bool:
     names = {node.id for node in ast.walk(caught) if isinstance(node, ast.Name)}
     names |= {node.attr for node in ast.walk(caught) if isinstance(node, ast.Attribute)}
     return not names.isdisjoint(("Exception", "BaseException"))
+
+
+def sentences(source: str, calls: Collection[str] = ()) -> tuple[str, ...]:
+    """The literals that are sentences or parts of them, each f-string as one, with a NUL for what is computed.
+
+    They have two words with a space between them; a sentence that is joined from single words is not recognised.
+    Docstrings are none. With `calls` only the arguments of these count, and what the names in these are assigned.
+    """
+    tree = ast.parse(source)
+    roots = _arguments(tree, calls) if calls else [tree]
+    texts = (text for root in roots for text in _texts(root, docstring_lines(tree)))
+    return tuple(dict.fromkeys(text for text in texts if WORDS.search(text)))
+
+
+def _arguments(tree: ast.Module, calls: Collection[str]) -> list[ast.AST]:
+    assigned: defaultdict[str, list[ast.expr]] = defaultdict(list)
+    for node in ast.walk(tree):
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            if isinstance(target, ast.Name):
+                assigned[target.id].append(node.value)
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node.func) in calls]
+    roots: list[ast.AST] = [part for call in found for part in (*call.args, *call.keywords)]
+    for root in roots:  # which grows
+        names = (node.id for node in ast.walk(root) if isinstance(node, ast.Name))
+        roots += [value for name in names for value in assigned.pop(name, ())]
+    return roots
+
+
+def _name(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def _texts(root: ast.AST, docstrings: frozenset[int]) -> Iterator[str]:
+    nodes = list(ast.walk(root))
+    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "\0" for part in node.values)
+        elif isinstance(node, ast.Constant) and not (id(node) in parts or node.lineno in docstrings):
+            yield node.value if isinstance(node.value, str) else ""
 
 
 def module(path: str) -> str:

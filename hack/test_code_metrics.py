@@ -41,6 +41,21 @@ def test_every_way_to_catch_everything_is_seen() -> None:
     assert found == [(3,), (3,), (3,), (3,), (3,), ()]
 
 
+@pytest.mark.parametrize(
+    ("source", "calls", "found"),
+    [
+        ('def f(x):\n    """Say it."""\n    return f"{x} is gone"', (), ("\0 is gone",)),
+        ("f(a='the pod' if b else f'{c}' + (', and on' if d else ''))", (), ("the pod", ", and on")),
+        ('X = "a/b", f"{a} {b}", "word", "spec.replicas", "%s"', (), ()),
+        ('NO = "no pod"\nlog("not a pod")\nm.Event(k, f"{NO}: {e}")', ("Event",), ("no pod",)),
+        ('NO = "no pod"\ntext = NO if a else B\nraise Reverted(text.format(a))', ("Reverted",), ("no pod",)),
+        ('Event("a b")\nraise Reverted(name, text="was changed")', ("Reverted",), ("was changed",)),
+    ],
+)
+def test_sentences_are_literals_with_two_words(source: str, calls: tuple[str, ...], found: tuple[str, ...]) -> None:
+    assert code_metrics.sentences(source, calls) == found
+
+
 def test_imports_are_found_absolute_relative_and_within_functions() -> None:
     sources = {
         "pkg/__init__.py": "from .a import x",

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import code_metrics
+from trainshed.plan import failures, pod_groups
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATOR = ROOT / "operator" / "trainshed"
@@ -38,6 +39,9 @@ SMALL_MODULES = {
     "trainshed.controller.job_collector": "prometheus_client, which only the operator imports",
     "trainshed.controller.loop_time": "how time is shared and measured, apart from the queue",
     "trainshed.controller.status_writes": "when a status is stored and what becomes of it, apart from how",
+    "trainshed.plan.final_counts": "numbers of replicas, apart from the rules",
+    "trainshed.plan.messages.gang_scheduling": "the sentences of one topic",
+    "trainshed.client.ownership": "what users read about objects of others, apart from the verbs",
     "trainshed.plan.init_containers": "what admission looks at, apart from what a pod does",
     "trainshed.cli.crds": "one command, one file",
     "trainshed.cli.remove_finalizers": "one command, one file",
@@ -45,6 +49,11 @@ SMALL_MODULES = {
     "trainshed.frameworks.paddle": "one kind of job, one file",
     "trainshed.frameworks.xgboost": "one kind of job, one file",
 }
+
+#: What Kubernetes and Volcano write, with which the planner compares.
+COMPARED = frozenset((*failures.DISK_LIMIT_MESSAGES, *failures.EVICTED_AT_ADMISSION, pod_groups.NO_TASKS))
+#: What the controller makes of texts that users read in Events and conditions.
+SPEAKERS = frozenset(("Event", "ConditionUpdate", "ApiRefusal", "Reverted", "StatusReverted", "StatusRejected"))
 
 #: Module names that do not describe the content.
 EMPTY_NAMES = frozenset(("utils", "util", "common", "helpers", "helper", "base", "misc", "tools"))
@@ -117,6 +126,22 @@ def test_every_module_begins_with_a_sentence() -> None:
 def test_there_is_one_broad_except_in_the_operator() -> None:
     found = [f"{name}:{line}" for name, source in scripts(OPERATOR) for line in code_metrics.broad_excepts(source)]
     assert [place.partition(":")[0] for place in found] == ["operator/trainshed/controller/workqueue.py"], found
+
+
+def test_the_planner_has_its_sentences_in_one_package() -> None:
+    found = {
+        name: [text for text in code_metrics.sentences(source) if text not in COMPARED]
+        for name, source in scripts(OPERATOR / "plan")
+        if "/plan/messages/" not in name
+    }
+    assert found, "no modules at all"
+    assert {name: texts for name, texts in found.items() if texts} == {}
+
+
+def test_the_events_of_the_controller_have_the_sentences_of_the_planner() -> None:
+    found = {name: code_metrics.sentences(source, SPEAKERS) for name, source in scripts(OPERATOR / "controller")}
+    assert found, "no modules at all"
+    assert {name: texts for name, texts in found.items() if texts} == {}
 
 
 def test_modules_have_specific_names() -> None:

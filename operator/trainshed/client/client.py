@@ -15,9 +15,8 @@ from trainshed.api.framework import Framework
 from trainshed.api.job import Document
 from trainshed.api.objects import JOB_NAME_LABEL, RESTART_ATTEMPT_ANNOTATION, Dependent, Pod, Resource, Service
 from trainshed.api.status_codec import has_values
-from trainshed.client import UNCALLED, Altered, ApiError, Conflict, LabelRemoved, NotFound, TooManyRequests, Unavailable
+from trainshed.client import UNCALLED, ApiError, Conflict, LabelRemoved, NotFound, TooManyRequests, Unavailable
 
-from .decode import label_removed, missing_label, owned_by_other
 from .flow_control import RETRY_DELAY, Limiter, Limiters, TokenBucket, retry
 from .lists import (
     DOCUMENTS,
@@ -32,10 +31,10 @@ from .lists import (
     dependent_decoder,
     list_pages,
 )
+from .ownership import Child, altered, label_removed, missing_label, owned_by_other, renamed, require_unaltered
 from .transport import FIELD_MANAGER, AlreadyExists, Path, RestClient
 
 T = TypeVar("T")
-Child = TypeVar("Child", Pod, Service, Dependent)
 CORE, LEASES = "/api/v1", "/apis/coordination.k8s.io/v1"
 #: Events after which no further page is read.
 MOST_EVENTS = 1000
@@ -142,7 +141,7 @@ class ApiClient:
         if not found.job:  # a webhook has removed it: no watch will say anything about this pod
             raise LabelRemoved(label_removed("pod", found.name), found)
         if is_new and found.attempt != pod.attempt:  # it is deleted as an old one
-            raise _altered("Pod", pod.name, f"its annotation {RESTART_ATTEMPT_ANNOTATION}", found)
+            raise altered("Pod", pod.name, f"its annotation {RESTART_ATTEMPT_ANNOTATION}", found)
         return found
 
     async def create_service(self, namespace: str, body: Document) -> Service:
@@ -242,8 +241,7 @@ class ApiClient:
             content = await self.rest.call("GET", Path(path.prefix, path.plural, path.namespace, name))
         except NotFound:
             if (other := EXISTS.search(str(error))) and other[1] != name:
-                why = f"an admission webhook has changed its name to that of another, {other[1]}"
-                raise Altered(f"{kind} {name} was not created: {why}") from None
+                raise renamed(kind, name, other[1]) from None
             raise Conflict(f"{kind} {name} existed, and is gone; it can be created now") from None
         kind, meta = path.plural[:-1], METADATA.answer(content)
         taken, hidden = owned_by_other(kind, meta, body), missing_label(kind, meta)
@@ -288,17 +286,6 @@ def _is_webhooks(error: ApiError) -> bool:
 def _is_no_throttling(error: ApiError) -> bool:
     """Return whether the server does not ask to wait. A deletion is planned again after any error."""
     return not isinstance(error, TooManyRequests) or error.from_webhook
-
-
-def require_unaltered(found: Child, kind: str, name: str, owner: str) -> Child:
-    """Return the object that was created; raises `Altered` if it has another name or controller."""
-    if found.name == name and found.owner == owner:
-        return found
-    raise _altered(kind, name, "its controller" if found.name == name else "its name")
-
-
-def _altered(kind: str, name: str, what: str, pod: Pod | None = None) -> Altered:
-    return Altered(f"{kind} {name} was created, but an admission webhook has changed {what}", pod=pod)
 
 
 def _identity(body: Document) -> tuple[str, str, str]:

@@ -15,7 +15,6 @@ from trainshed.api.coerce import EARLIEST, LARGEST, int32, parse_count, within_t
 from trainshed.api.foreign_text import lines, one_line
 from trainshed.api.job import Document
 from trainshed.api.objects import (
-    JOB_NAME_LABEL,
     JOB_TRACKING_FINALIZER,
     Container,
     Dependent,
@@ -25,7 +24,6 @@ from trainshed.api.objects import (
     Service,
     TerminatedState,
 )
-from trainshed.client import NameConflict, PreviousJobTerminating
 
 from .metadata import NO_ANNOTATIONS, NO_LABELS, ObjectMeta
 
@@ -195,35 +193,6 @@ def dependent(resource: Resource, meta: ObjectMeta, document: Document) -> Depen
         document=document,
         deleting=meta.deletion_timestamp is not None,
     )
-
-
-def owned_by_other(kind: str, there: ObjectMeta, wanted: Document) -> NameConflict | None:
-    """Return the error if an existing object is not the wanted one, None if both have the same controller."""
-    name, owners = wanted["metadata"]["name"], wanted["metadata"]["ownerReferences"]
-    job = next(reference for reference in owners if reference.get("controller"))
-    owner = there.controller_reference
-    if there.controller == job["uid"]:
-        return None
-    if owner.is_to_job and (owner.kind, owner.name) == (job["kind"], job["name"]):
-        return PreviousJobTerminating(f"waiting for {kind} {name} of the previous job to terminate")
-    exists = f"{kind} {name} already exists and is not controlled by this job"
-    known = f"its controller is {_name(owner.kind)} {_name(owner.name)}" if owner.uid else "it has no controller"
-    if there.deletion_timestamp:
-        return NameConflict(f"{exists}; {known}, and it is being deleted")
-    return NameConflict(f"{exists}; {known}: delete the {kind}, or rename this job")
-
-
-def missing_label(kind: str, there: ObjectMeta) -> str:
-    """Return why no watch selects a pod or Service of the job, empty if its job label is there."""
-    if kind not in ("pod", "service") or (there.labels or NO_LABELS).job is not None:
-        return ""
-    return label_removed(kind, there.name)
-
-
-def label_removed(kind: str, name: str) -> str:
-    """Return what the user reads about a pod or Service without its job label."""
-    what = f"{kind} {name} is controlled by this job, but its label {JOB_NAME_LABEL} was removed."
-    return f"{what} Restore the label, or delete the {kind}."
 
 
 class Identity(TypedDict):

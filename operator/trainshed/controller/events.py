@@ -19,6 +19,7 @@ from trainshed.api.actions import Event
 from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Job
 from trainshed.client import ApiError, Client, Conflict, NotFound
+from trainshed.plan.messages.phrases import enumeration
 
 from .workqueue import largest_share
 
@@ -232,9 +233,7 @@ def _message(event: Event, names: list[str]) -> str:
     listed = sorted(filter(None, names), key=_place)
     if not listed:
         return _cut(event.message)
-    others = len(listed) - MAX_NAMED
-    more = f" and {others} more ({len(listed)} in total)" if others > 0 else ""
-    return _cut(f"{event.message}: {', '.join(listed[:MAX_NAMED])}{more}")
+    return _cut(f"{event.message}: {enumeration(listed, MAX_NAMED)}")
 
 
 def _place(name: str) -> tuple[str, int, str]:

@@ -44,7 +44,7 @@ from trainshed.client import (
 from trainshed.client.finalizers import release_unselected, require_released
 from trainshed.client.flow_control import DEFINITE, run_concurrently, run_with_slow_start
 from trainshed.plan import dependents
-from trainshed.plan.messages import action_events, success_events, waiting_for_previous_job
+from trainshed.plan.messages.writes import action_events, altered, success_events, waiting_for_previous_job
 
 from .cache import Cache
 from .deletions import Deletions, Task
@@ -247,7 +247,7 @@ class Executor:
         found = await self._client.update_dependent(resource, namespace, name, patch)
         self._cache.on_write(found)
         if not dependents.is_applied(patch, found):
-            raise Reverted(f"{resource.kind} {name} was updated, but an admission webhook has reverted fields of it")
+            raise Reverted(altered(resource.kind, name))
 
 
 def is_role_update(action: Action) -> bool:

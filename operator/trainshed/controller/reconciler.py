@@ -32,7 +32,7 @@ from trainshed.client import (
 from trainshed.client.finalizers import release_unselected
 from trainshed.client.flow_control import run_concurrently
 from trainshed.client.redaction import redact_error
-from trainshed.plan import status_details
+from trainshed.plan.messages import job_conditions, writes
 from trainshed.plan.pod_groups import latest_message
 from trainshed.process import job_fields
 
@@ -48,11 +48,6 @@ from .status_writes import FALSE_CONFLICTS, StatusDebounce, StatusRejections, St
 MAX_POD_LOOKUPS = 32
 #: The age until which a job that has not started is taken to exist as the cache has it.
 NEW = timedelta(seconds=3)
-#: The Event for a status that the API server rejects, followed by the server's message.
-REJECTED = "The API server rejects the status of this job; the operator does nothing for the job until it is accepted"
-#: The Event for a status that does not stay as it was written, followed by who changes it.
-REVERTED = "The status of this job is changed by others; the operator does nothing for the job while it is"
-FALSE_CONFLICT = "there are conflicts although the job has not changed: an admission webhook changes what is written"
 
 
 log = logging.getLogger(__name__)
@@ -192,7 +187,7 @@ class Reconciler:
             return self._rejected(key, snapshot, error) if rejected else Result(plan.requeue_at, error=error)
 
     async def _execute(self, key: JobKey, snapshot: Snapshot, plan: Plan, hidden: LabelRemoved | None) -> Result:
-        creating = sum(isinstance(action, CreatePod) for action in plan.actions) >= status_details.MANY
+        creating = sum(isinstance(action, CreatePod) for action in plan.actions) >= job_conditions.MANY
         later = self._debounce.until(
             key, (snapshot.status, plan.status), snapshot.now, creating=creating, size=snapshot.job.size
         )
@@ -242,7 +237,7 @@ class Reconciler:
         stored = self._cache.stored(key, document)
         if reverted := reverted_fields(patch, status, document, stored):
             self._statuses.reverted(key, status, snapshot.now)
-            raise StatusReverted(f"an admission webhook has changed {', '.join(reverted)}")
+            raise StatusReverted(writes.status_altered(reverted))
         self._rejections.forget(key)
         self._statuses.stored(key, snapshot.status, stored, snapshot.now)
         self._metrics.on_status_stored(snapshot, status)
@@ -267,7 +262,7 @@ class Reconciler:
         self._metrics.count_rejected_status(snapshot)
         is_new = self._rejections.news(key, str(error))
         if is_new:
-            what = REVERTED if isinstance(error, StatusReverted) else REJECTED
+            what = writes.STATUS_REVERTED if isinstance(error, StatusReverted) else writes.STATUS_REJECTED
             self._recorder.record(snapshot.job, Event(EventType.WARNING, error.reason, f"{what}: {error}"))
         return Result(error=error, known=not is_new)
 
@@ -306,7 +301,7 @@ class Reconciler:
             return error
         if document and document["metadata"]["resourceVersion"] == job.version:
             times = self._statuses.count_conflict(key, job.version)
-            return StatusReverted(FALSE_CONFLICT) if times >= FALSE_CONFLICTS else None
+            return StatusReverted(writes.FALSE_CONFLICT) if times >= FALSE_CONFLICTS else None
         return None
 
 

@@ -12,6 +12,7 @@ from trainshed.api.coerce import as_mapping
 from trainshed.api.job import Document, JobKey
 from trainshed.api.status import ConditionType, Status
 from trainshed.client import StatusReverted
+from trainshed.plan.messages.writes import STATUS_OVERWRITTEN
 
 from .undone_writes import Target, UndoneWrites
 
@@ -170,7 +171,7 @@ class StatusWrites:
     def require_lasting(self, key: JobKey, found: Status, now: datetime) -> None:
         """Raise `StatusReverted` if another client has overwritten the last statuses, and the next has to wait."""
         if self._is_overwritten(key, found) and self._overwritten.wait(_target(key), None, now.timestamp()) > 0:
-            raise StatusReverted("another client, or an admission webhook, overwrites it each time")
+            raise StatusReverted(STATUS_OVERWRITTEN)
 
     def stored(self, key: JobKey, before: Status, after: Status, now: datetime) -> None:
         """Remember the status `after`, which was stored in place of `before`."""

@@ -23,6 +23,7 @@ from trainshed.api.actions import (
 )
 from trainshed.api.digest import digest_of
 from trainshed.client import CONFLICTING, UNDONE, ApiError, Conflict, Reverted
+from trainshed.plan.messages import writes
 
 #: Seconds of back-off of a write that was undone twice, doubled from one to the next, and the longest. Once is no
 #: reason to wait: people delete a Service by mistake.
@@ -35,15 +36,6 @@ OFTEN = 20
 #: Conflicts in a row of the same write, after which the next one waits: their back-off is more than a second together,
 #: in which a watch delivers what has changed.
 CONFLICTS = 8
-CONFLICT = (
-    "{} {} cannot be written, as there is a conflict each time: others change it all the time, or an admission webhook"
-    " changes what is written, or its watch is late"
-)
-UNDONE_BY_OTHERS = "{}, and another client undoes that each time"
-UNDONE_BY_DELETION = (
-    "{}, and had to delete it again each time: an admission webhook or another client changes it, or the job changes"
-    " all the time"
-)
 DELETIONS = (DeleteDependent, DeleteService)
 #: The namespace of what is written, and what it is.
 Target: TypeAlias = tuple[str, Hashable]
@@ -157,8 +149,7 @@ class RepeatedWrites:
         write, now = _write(snapshot, action), snapshot.now.timestamp()
         if write and self._is_undone(*write, snapshot, action):
             was_deleted = _creates(action) and self._written.last(write[0]) in DELETIONS
-            text = UNDONE_BY_DELETION if was_deleted else UNDONE_BY_OTHERS
-            raise Reverted(text.format(" ".join((*words, action.name))), UNDONE)
+            raise Reverted(writes.undone(words, action.name, by_deletion=was_deleted), UNDONE)
         if self._conflicts and self._conflicts.wait(*_try(snapshot, action), now) > 0:
             raise _conflicting(action, words[1])
 
@@ -226,4 +217,4 @@ def _try(snapshot: Snapshot, action: Action) -> tuple[Target, object]:
 
 def _conflicting(action: Action, noun: str) -> Reverted:
     name = "" if isinstance(action, DeleteJob) else action.name
-    return Reverted(CONFLICT.format(noun, name), CONFLICTING)
+    return Reverted(writes.conflicting(noun, name), CONFLICTING)

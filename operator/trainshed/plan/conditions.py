@@ -89,6 +89,15 @@ def set_message(status: Status, kind: ConditionType, message: str, now: datetime
     return status if conditions == status.conditions else replace(status, conditions=conditions)
 
 
+def set_addition(status: Status, update: ConditionUpdate, addition: str, now: datetime) -> Status:
+    """Return the status with the addition after the message of a condition, or without an earlier one if it is ""."""
+    if addition:
+        return set_message(status, update.kind, f"{update.message} {addition}", now)
+    known = status.condition(update.kind)
+    added = known is not None and known.message.startswith(f"{update.message} ")
+    return set_message(status, update.kind, update.message, now) if added else status
+
+
 def remove_conditions(status: Status, *kinds: ConditionType | None) -> Status:
     """Return the status without conditions of these types."""
     kept = tuple(condition for condition in status.conditions if condition.type not in kinds)

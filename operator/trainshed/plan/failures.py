@@ -12,6 +12,8 @@ from trainshed.api.job import RestartPolicy
 from trainshed.api.objects import Container, Phase, Pod
 from trainshed.api.status import Failure
 
+from .messages.phrases import ended_early
+
 APPLICATION = "Application"
 INFRASTRUCTURE = "Infrastructure"
 DISRUPTION = "Disruption"
@@ -194,9 +196,8 @@ def early_exit(
     restarted = own.restarts and own.started and winner.started and winner.started < own.started < winner.finished
     if not (exited or restarted):
         return None
-    what = "it exited" if exited else "it was restarted"
-    message = f"{what} before {succeeded.name} succeeded, so the success of {succeeded.name} is not accepted"
-    return replace(_failure(pod, APPLICATION, "ExitedEarly", own, now), termination_message=message)
+    why = ended_early(exited=exited, winner=succeeded.name)
+    return replace(_failure(pod, APPLICATION, "ExitedEarly", own, now), termination_message=why)
 
 
 def own_container(pod: Pod, framework_container: str) -> Container | None:

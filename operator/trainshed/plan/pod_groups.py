@@ -22,6 +22,7 @@ from trainshed.api.status import MAX_MESSAGE_BYTES, ConditionType
 
 from .conditions import ConditionUpdate
 from .facts import Facts
+from .messages import gang_scheduling
 
 #: Volcano's default queue, and the phases of a PodGroup that it has not admitted.
 DEFAULT_QUEUE = "default"
@@ -148,17 +149,13 @@ def _kubernetes_wait(facts: Facts) -> ConditionUpdate | None:
     if gang.has_own_groups(job):
         return None
     if _is_unserved(facts):
-        versions = " nor in ".join(kind.api_version for kind in gang.OPTIONAL)
-        message = (
-            f"the API server serves PodGroup neither in {versions}: enable the API and the"
-            " feature gate GenericWorkload; no pod is created until then"
-        )
+        message = gang_scheduling.not_served(kind.api_version for kind in gang.OPTIONAL)
         return ConditionUpdate(ConditionType.BLOCKED, "PodGroupNotServed", message)
     if found := _difference(job):
         return found
     group = _group(facts)
     if group and (group.deleting or _is_outdated(facts, group)):
-        return _waiting(f"the previous PodGroup {job.name} is being deleted")
+        return _waiting(gang_scheduling.being_deleted(job.name))
     return None
 
 
@@ -216,8 +213,7 @@ def _difference(job: Job) -> ConditionUpdate | None:
             if group.count:
                 values[group.role] = str(_pod_spec(group.template).get(field) or policy or default)
         if len(set(values.values())) > 1:
-            listed = ", ".join(f"{name} has {value or 'none'}" for name, value in values.items())
-            message = f"all pods of a PodGroup need the same {field}: {listed}; no pod is created until they agree"
+            message = gang_scheduling.different(field, values)
             return ConditionUpdate(ConditionType.BLOCKED, reason, coerce.truncate_end(message, MAX_MESSAGE_BYTES))
     return None
 
@@ -228,10 +224,9 @@ def _volcano_wait(facts: Facts) -> ConditionUpdate | None:
     phase = str(status.get("phase") or "")
     if phase not in NOT_ADMITTED_PHASES:
         return None
-    state = f"its phase is {phase}" if phase else "it has no phase yet"
     said = facts.snapshot.scheduler_message
     why = _volcano_reason(status) or (said.text if said and group else "")
-    return _waiting(f"PodGroup {facts.job.name} has not been admitted: {state}{f' ({why})' if why else ''}")
+    return _waiting(gang_scheduling.not_admitted(facts.job.name, phase, why))
 
 
 def _waiting(message: str) -> ConditionUpdate:

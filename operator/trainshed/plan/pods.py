@@ -14,13 +14,10 @@ from trainshed.api.actions import (
     CreateService,
     DeletePod,
     DeleteService,
-    Event,
-    EventType,
     ReleasePod,
 )
 from trainshed.api.job import CleanPodPolicy, Replica, Scope
 from trainshed.api.objects import Phase, Pod
-from trainshed.api.parse import TRACK_RESULTS
 from trainshed.api.replicas import replicas_by_name
 from trainshed.api.status import ReplicaStatus
 
@@ -216,14 +213,6 @@ def release_counted(facts: Facts) -> tuple[ReleasePod, ...]:
         for replica, pod in held.items()
         if _stored(facts, pod) or (pod.deleting and replica not in pending and not _succeeded(facts, pod))
     )
-
-
-def tracking_disabled(facts: Facts) -> tuple[Event, ...]:
-    """Return a Warning if the job asks to keep results and the operator runs without --track-results."""
-    if facts.snapshot.job_defaults.track_results or facts.job.annotations.get(TRACK_RESULTS) != "true":
-        return ()
-    message = f"{TRACK_RESULTS} has no effect: the operator runs without --track-results"
-    return (Event(EventType.WARNING, "ResultTrackingDisabled", message, key="ResultTrackingDisabled"),)
 
 
 def _succeeded(facts: Facts, pod: Pod) -> bool:

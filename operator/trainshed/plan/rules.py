@@ -16,7 +16,6 @@ modules of this package answer questions for the rules; none of them changes the
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -31,16 +30,14 @@ from trainshed.api.status import (
     TERMINAL,
     ConditionType,
     Failure,
-    ReplicaStatus,
     Status,
 )
 
 from . import (
     conditions,
     dependents,
-    failure_message,
     false_starts,
-    messages,
+    final_counts,
     pod_groups,
     pods,
     restarts,
@@ -50,9 +47,9 @@ from . import (
 )
 from .conditions import ConditionUpdate
 from .facts import Facts, hidden_replicas
+from .messages import job_conditions, job_events, replica_failures
 from .missing_pods import observed_status
 from .restarts import FailureGroup
-from .status_details import counts_after_failure, template_changed, with_outdated_pods, with_progress
 
 Rule = Callable[[Facts], Plan | None]
 
@@ -70,7 +67,7 @@ def clean_up(facts: Facts) -> Plan | None:
     if not facts.status.over:
         return None
     actions = (*pods.apply_clean_pod_policy(facts), *dependents.prune(facts))
-    plan = Plan(counts_after_failure(facts), messages.pod_groups_deleted(actions), actions)
+    plan = Plan(final_counts.after_failure(facts), job_events.pod_groups_deleted(actions), actions)
     ttl, completion = facts.job.policy.ttl, facts.status.completion
     wait = pods.end_deadline(facts) if pods.ending_pods(facts) else None
     end = completion + timedelta(seconds=ttl) if completion is not None and ttl is not None else None
@@ -89,7 +86,7 @@ def end(facts: Facts) -> Plan | None:
         kind = next(kind for kind, announced in TERMINAL.items() if announced is ending.type)
         return _end(facts, facts.status, ConditionUpdate(kind, ending.reason, ending.message))
     actions = (*pods.apply_clean_pod_policy(facts), *dependents.prune(facts))
-    plan = Plan(_with_pods_left(facts, facts.status), messages.pod_groups_deleted(actions), actions)
+    plan = Plan(final_counts.with_pods_left(facts, facts.status), job_events.pod_groups_deleted(actions), actions)
     deadline = pods.end_deadline(facts)
     return _with_stuck_pods(facts, replace(plan, requeue_at=deadline if deadline and facts.now < deadline else None))
 
@@ -100,8 +97,8 @@ def refuse(facts: Facts) -> Plan | None:
     starts = facts.status.start is None or (suspended and not facts.job.policy.suspend)
     if not (facts.job.problems and starts) or facts.snapshot.pods:
         return None
-    cause = failure_message.of_job(facts, "InvalidSpec", messages.refused(facts).message)
-    return _with_failure(_finish(facts, messages.refused(facts)), cause)
+    cause = replica_failures.of_job(facts, "InvalidSpec", job_conditions.refused(facts).message)
+    return _with_failure(_finish(facts, job_conditions.refused(facts)), cause)
 
 
 def suspend(facts: Facts) -> Plan | None:
@@ -111,15 +108,15 @@ def suspend(facts: Facts) -> Plan | None:
     status = _created(facts, facts.observed)
     actions = (*pods.delete_all(facts), *dependents.prune(facts))
     if status.true(ConditionType.SUSPENDED):
-        return _with_stuck_pods(facts, Plan(status, messages.pod_groups_deleted(actions), actions))
-    update = messages.suspended(facts)
+        return _with_stuck_pods(facts, Plan(status, job_events.pod_groups_deleted(actions), actions))
+    update = job_conditions.suspended(facts)
     if facts.snapshot.pods:
         status = replace(status, attempts=restarts.start_attempt(status, facts.groups or status.attempts).attempts)
     if status.true(ConditionType.RUNNING):
         status = conditions.set_condition(status, replace(update, kind=ConditionType.RUNNING), facts.now, true=False)
     status = conditions.remove_conditions(status, ConditionType.RESTARTING, ConditionType.BLOCKED)
     status = conditions.set_condition(status, update, facts.now)
-    return _with_stuck_pods(facts, Plan(status, (_event(update), *messages.pod_groups_deleted(actions)), actions))
+    return _with_stuck_pods(facts, Plan(status, (_event(update), *job_events.pod_groups_deleted(actions)), actions))
 
 
 def leave_invalid(facts: Facts) -> Plan | None:
@@ -132,8 +129,7 @@ def leave_invalid(facts: Facts) -> Plan | None:
     suspended = facts.status.true(ConditionType.SUSPENDED)  # its last pods are about to go
     if not suspended and (plan := expire(facts) or (succeed(facts) if facts.groups else None)):
         return plan
-    message = messages.refused(facts).message
-    event = Event(EventType.WARNING, "InvalidSpec", message, key=f"InvalidSpec/{message}")
+    event = job_events.invalid_spec(job_conditions.refused(facts).message)
     plan = Plan(facts.observed, (event,), requeue_at=None if suspended else _deadline(facts))
     return _with_stuck_pods(facts, plan)
 
@@ -142,7 +138,7 @@ def resume(facts: Facts) -> Plan | None:
     """Restart a job that is no longer suspended, with a new start time and so a new deadline."""
     if not facts.status.true(ConditionType.SUSPENDED):
         return None
-    update = messages.resumed(facts)
+    update = job_conditions.resumed(facts)
     status = conditions.set_condition(facts.observed, update, facts.now, true=False)
     status = restarts.clear_completions(replace(status, start=facts.now), facts.groups)
     status = replace(
@@ -156,14 +152,13 @@ def expire(facts: Facts) -> Plan | None:
     end = _deadline(facts)
     if end is None or facts.now < end:
         return None
-    message = f"the job was active longer than {DEADLINE}: {messages.deadline_detail(facts)}"
-    cause = failure_message.of_job(facts, "DeadlineExceeded", message)
-    return _with_failure(_finish(facts, messages.deadline_exceeded(facts), DEADLINE), cause)
+    plan = _finish(facts, job_conditions.deadline_exceeded(facts), DEADLINE)
+    return _with_failure(plan, job_conditions.deadline_failure(facts))
 
 
 def succeed(facts: Facts) -> Plan | None:
     """Complete the job when the replicas that define success have succeeded, whatever the state of the others."""
-    return _finish(facts, messages.succeeded(facts)) if facts.achieved else None
+    return _finish(facts, job_conditions.succeeded(facts)) if facts.achieved else None
 
 
 def await_root_cause(facts: Facts) -> Plan | None:
@@ -171,7 +166,7 @@ def await_root_cause(facts: Facts) -> Plan | None:
     end = restarts.settles_at(facts)
     if end is None:
         return None
-    plan, too_early = reconcile_replicas(facts), messages.failures(facts)
+    plan, too_early = reconcile_replicas(facts), job_events.failures(facts)
     events = tuple(event for event in plan.events if event not in too_early)
     return replace(plan, events=events, requeue_at=_earliest(end, plan.requeue_at))
 
@@ -179,19 +174,19 @@ def await_root_cause(facts: Facts) -> Plan | None:
 def fail(facts: Facts) -> Plan | None:
     """Fail the job after a failure that must not be retried, or when backoffLimit is reached."""
     if restarts.container_restarts_exhausted(facts):
-        last = failure_message.last_container_failure(facts)
-        update = messages.backoff_limit_reached(facts, messages.container_restarts_detail(facts, last))
+        last = replica_failures.last_container_failure(facts)
+        update = job_conditions.backoff_limit_reached(facts, job_conditions.container_restarts_detail(facts, last))
         plan = _finish(facts, update, BACKOFF_LIMIT)
-        return _with_failure(plan, failure_message.with_last_line(last)) if last else plan
+        return _with_failure(plan, replica_failures.with_last_line(last)) if last else plan
     group = restarts.failure_group(facts)
     if group is None:
         return None
     if restarts.backoff_limit_reached(facts, group):
-        update = messages.backoff_limit_reached(facts, messages.backoff_limit_detail(facts, group))
+        update = job_conditions.backoff_limit_reached(facts, job_conditions.backoff_limit_detail(facts, group))
         return _fatal(facts, group, _finish(facts, update, BACKOFF_LIMIT), restarts.root_cause(group))
     for replica, failure in group.failures.items():
         if restarts.permanent(facts, replica, failure):
-            plan = _finish(facts, messages.failed(facts, replica, failure))
+            plan = _finish(facts, job_conditions.failed(facts, replica, failure))
             return _fatal(facts, group, plan, (replica, failure))
     return None
 
@@ -205,13 +200,13 @@ def restart(facts: Facts) -> Plan | None:
     group = restarts.restartable(facts, found) if found else None
     if group is None:
         return None
-    cause = failure_message.with_message(facts, *restarts.root_cause(group))
-    cause = failure_message.with_last_line(cause)
+    cause = replica_failures.with_message(facts, *restarts.root_cause(group))
+    cause = replica_failures.with_last_line(cause)
     status = restarts.record_restart(facts, group, _created(facts, restarts.next_attempt(facts, group)), cause)
-    update = messages.restarting(facts, group, status)
+    update = job_conditions.restarting(facts, group, status)
     if not facts.after(status).running:
         status = conditions.set_condition(status, update, facts.now)
-    events = (*messages.failures(facts, group), replace(_event(update), type=EventType.WARNING))
+    events = (*job_events.failures(facts, group), replace(_event(update), type=EventType.WARNING))
     return Plan(status, events, pods.delete_stale(facts.after(status)), requeue_at=facts.now)
 
 
@@ -221,17 +216,16 @@ def start_up(facts: Facts) -> Plan | None:
     if late is None:
         return None
     failure = waiting.failure_to_start(facts, *late)
-    plan = _finish(facts, stuck_pods.startup_condition(facts, failure), STARTUP_DEADLINE)
-    return _with_failure(plan, failure_message.with_last_line(failure))
+    plan = _finish(facts, job_conditions.start_up_failed(facts, failure), STARTUP_DEADLINE)
+    return _with_failure(plan, replica_failures.with_last_line(failure))
 
 
 def reconcile_replicas(facts: Facts) -> Plan:
     """Delete stale pods and Services, create missing ones, and update the conditions."""
     status = _with_blocked(facts, _created(facts, observed_status(facts)))
     if facts.running:
-        status = conditions.set_condition(status, messages.running(facts), facts.now)
-    status = with_progress(facts, status, messages.created(facts).message)
-    status = with_outdated_pods(facts, status, messages.running(facts).message)
+        status = conditions.set_condition(status, job_conditions.running(facts), facts.now)
+    status = _with_additions(facts, status)
     after = facts.after(status)
     actions = (
         *dependents.apply(after),
@@ -239,9 +233,14 @@ def reconcile_replicas(facts: Facts) -> Plan:
         *pods.release_counted(facts),
         *pods.create_missing(after),
     )
-    wrong = (*messages.overwritten(facts), *messages.other_schedulers(facts), *pods.tracking_disabled(facts))
-    wrong = (*wrong, *messages.warnings(facts))
-    events = (*wrong, *template_changed(facts), *messages.failures(facts), *messages.pods(facts))
+    wrong = (*job_events.overwritten(facts), *job_events.other_schedulers(facts), *job_events.tracking_disabled(facts))
+    wrong = (*wrong, *job_events.warnings(facts))
+    events = (
+        *wrong,
+        *job_events.template_changed(facts, job_conditions.outdated_pods(facts)),
+        *job_events.failures(facts),
+        *job_events.pods(facts),
+    )
     requeue_at = _earliest(_deadline(after), _next_retry(after), stuck_pods.next_startup_check(after))
     requeue_at = _earliest(requeue_at, waiting.next_check(facts), pod_groups.next_check(facts))
     requeue_at = _earliest(requeue_at, *false_starts.postponed(facts).values(), start_order.next_check(after))
@@ -270,7 +269,7 @@ RULES: tuple[Rule, ...] = (
 
 def _created(facts: Facts, status: Status) -> Status:
     """Return the status with the condition Created, and with a start time unless the job is suspended."""
-    status = restarts.record_recovery(facts, conditions.set_condition(status, messages.created(facts), facts.now))
+    status = restarts.record_recovery(facts, conditions.set_condition(status, job_conditions.created(facts), facts.now))
     idle = facts.job.policy.suspend or status.start is not None
     return status if idle else replace(status, start=facts.now)
 
@@ -278,21 +277,15 @@ def _created(facts: Facts, status: Status) -> Status:
 def _finish(facts: Facts, update: ConditionUpdate, limit: str = "") -> Plan:
     """Return the plan that finishes the job, because of a limit or not.
 
-    After a success the active replicas count as succeeded, as in v1. While pods of a job of a queue hold resources, the
-    condition is only announced: the queue would give the resources away.
+    While pods of a job of a queue hold resources, the condition is only announced: the queue would give these away.
     """
     status = replace(_created(facts, facts.observed), pending_replacement=(), limit_exceeded=limit)
     if update.kind is ConditionType.SUCCEEDED:
-        dependent_role = facts.goal.depends_on if facts.goal else ""
-        replica_statuses = {
-            role: ReplicaStatus() if role == dependent_role else _active_as_succeeded(replica_status)
-            for role, replica_status in status.replica_statuses.items()
-        }
-        status = replace(status, replica_statuses=replica_statuses)
+        status = final_counts.after_success(facts, status)
     if not (facts.job.queued and facts.holding):
         return _end(facts, status, update)
     announced = replace(update, kind=TERMINAL[update.kind])
-    status = conditions.set_condition(_with_pods_left(facts, status), announced, facts.now)
+    status = conditions.set_condition(final_counts.with_pods_left(facts, status), announced, facts.now)
     return Plan(status, requeue_at=facts.now)
 
 
@@ -303,14 +296,14 @@ def _end(facts: Facts, status: Status, update: ConditionUpdate) -> Plan:
     return Plan(replace(status, completion=facts.now), (_event(update),), requeue_at=facts.now)
 
 
-def _with_pods_left(facts: Facts, status: Status) -> Status:
-    """Return the status with the pods that hold resources as its active ones; the other counts are the job's result."""
-    roles = {group.role.lower(): group.role for group in facts.job.groups}
-    holding = Counter(roles.get(pod.role) for pod in facts.holding)
-    counts = {
-        role: replace(count, active=0, not_running=holding[role]) for role, count in status.replica_statuses.items()
-    }
-    return replace(status, replica_statuses=counts)
+def _with_additions(facts: Facts, status: Status) -> Status:
+    """Return the status with what follows v1's messages of Created and of Running, while that is true."""
+    progress = job_conditions.progress(facts, start_order.sentence(facts))
+    status = conditions.set_addition(status, job_conditions.created(facts), progress, facts.now)
+    if not status.true(ConditionType.RUNNING):
+        return status
+    outdated = job_conditions.outdated_pods(facts)
+    return conditions.set_addition(status, job_conditions.running(facts), outdated, facts.now)
 
 
 def _event(update: ConditionUpdate) -> Event:
@@ -319,13 +312,9 @@ def _event(update: ConditionUpdate) -> Event:
     )
 
 
-def _active_as_succeeded(replica_status: ReplicaStatus) -> ReplicaStatus:
-    return replace(replica_status, succeeded=replica_status.succeeded + replica_status.active, active=0, ready=0)
-
-
 def _fatal(facts: Facts, group: FailureGroup, plan: Plan, root_cause: tuple[Replica, Failure]) -> Plan:
-    events = (*messages.failures(facts, group), *plan.events)
-    cause = failure_message.with_last_line(failure_message.with_message(facts, *root_cause))
+    events = (*job_events.failures(facts, group), *plan.events)
+    cause = replica_failures.with_last_line(replica_failures.with_message(facts, *root_cause))
     return _with_failure(replace(plan, events=events), cause)
 
 
@@ -338,13 +327,13 @@ def _with_blocked(facts: Facts, status: Status) -> Status:
     status = replace(status, waiting=waiting.waiting(facts))
     refusal = facts.snapshot.refusal
     if refusal:
-        return conditions.set_condition(status, messages.blocked(facts, refusal), facts.now)
+        return conditions.set_condition(status, job_conditions.blocked(facts, refusal), facts.now)
     if wait := pod_groups.wait(facts):
         return conditions.set_condition(status, wait, facts.now)
     if stuck := stuck_pods.stuck_condition(facts):
         return conditions.set_condition(status, stuck, facts.now)
-    if wait := waiting.blocked(facts, status.waiting):
-        return conditions.set_condition(status, wait, facts.now)
+    if blocking := waiting.blocking(facts, status.waiting):
+        return conditions.set_condition(status, job_conditions.not_running(facts, blocking), facts.now)
     known = status.condition(ConditionType.BLOCKED)
     if known is None:
         return status

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from trainshed.api import gang
 from trainshed.api.framework import StartOrder
 from trainshed.api.indexes import Indexes
-from trainshed.api.job import Replica
 from trainshed.api.objects import Pod
 from trainshed.api.replicas import NONE, Replicas
 from trainshed.api.status import MAX_SHORT_NAME_BYTES, Waiting
 
 from .facts import Facts
+from .messages import replica_problems
 
 #: Pods that are not ready after this time may need those that wait for them.
 YIELD_AFTER = timedelta(seconds=30)
@@ -42,8 +42,8 @@ def next_check(facts: Facts) -> datetime | None:
 
 def sentence(facts: Facts) -> str:
     """Return which replicas are not created yet and why, "" if all may be created."""
-    parts = [f"{_names(role, indexes)} {_until(order)}" for role, order, indexes in facts.once(_withheld)]
-    return f"Not created yet: {'; '.join(parts)}." if parts else ""
+    found = facts.once(_withheld)
+    return replica_problems.not_created_yet((role, indexes, order.role) for role, order, indexes in found)
 
 
 def withheld(facts: Facts) -> tuple[Waiting, ...]:
@@ -54,7 +54,7 @@ def withheld(facts: Facts) -> tuple[Waiting, ...]:
             indexes=indexes.abridged(MAX_SHORT_NAME_BYTES),
             count=len(indexes),
             reason=NOT_CREATED,
-            message=f"created {_until(order)}",
+            message=replica_problems.withheld_until_ready(order.role),
             since=since(facts, role),
         )
         for role, order, indexes in facts.once(_withheld)
@@ -71,17 +71,6 @@ def since(facts: Facts, role: str) -> datetime:
     """Return the time of the status that said first that replicas of a role are not created yet."""
     known = (item.since for item in facts.status.waiting if (item.role, item.reason) == (role, NOT_CREATED))
     return next(known, facts.now.replace(microsecond=0))
-
-
-def _until(order: StartOrder) -> str:
-    return f"once all {order.role} replicas are ready"
-
-
-def _names(role: str, indexes: Indexes) -> str:
-    """Return the name of one replica, or of several of a role: `worker-0-3`."""
-    if len(indexes) == 1:
-        return str(Replica(role, next(iter(indexes))))
-    return f"{role.lower()}-{indexes.abridged(MAX_SHORT_NAME_BYTES)}"
 
 
 def _gated(facts: Facts) -> Replicas:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from trainshed.api.actions import DeletePod, Event, EventType
 from trainshed.api.job import Replica
 from trainshed.api.objects import Container, Phase, Pod
 from trainshed.api.parse import FORCE_DELETE_AFTER
-from trainshed.api.status import ConditionType, Failure
+from trainshed.api.status import ConditionType
 
-from . import failure_message
 from .conditions import ConditionUpdate
 from .facts import Facts
+from .messages import replica_problems
 
 STUCK_TERMINATING = "PodStuckTerminating"
 #: A healthy kubelet confirms the deletion of a pod within this time after the grace period.
 STUCK_AFTER = timedelta(seconds=30)
-#: The maximum number of finalizers in a message.
-MAX_FINALIZERS_NAMED = 4
 
 
 def stuck_condition(facts: Facts) -> ConditionUpdate | None:
@@ -74,30 +72,9 @@ def _force_deletion(facts: Facts, pod: Pod) -> datetime | None:
 
 
 def _message(facts: Facts, pods: list[Pod]) -> str:
-    pod, others = pods[0], len(pods) - 1
-    where = f" on node {pod.node}" if pod.node else ""
-    more = f" ({others} more {'pod is' if others == 1 else 'pods are'} stuck)" if others else ""
-    since = f"its grace period ended at {_format_time(pod.deletion_timestamp)}"
-    return f"Pod {pod.name}{where} is still terminating; {since}{more}: {_cause(facts, pod)}"
-
-
-def _cause(facts: Facts, pod: Pod) -> str:
-    if pod.finalizers:
-        names = ", ".join(pod.finalizers[:MAX_FINALIZERS_NAMED]) + (
-            " ..." if len(pod.finalizers) > MAX_FINALIZERS_NAMED else ""
-        )
-        return f"waiting for these finalizers to be removed: {names}"
-    if end := _force_deletion(facts, pod):
-        return f"the kubelet has not confirmed its deletion; the operator force-deletes it at {_format_time(end)}"
-    return (
-        "the kubelet has not confirmed its deletion. The replica is not replaced until the pod is gone: delete the "
-        "node, taint it with node.kubernetes.io/out-of-service, force-delete the pod (--grace-period=0 --force) if it "
-        f"is certainly not running, or set {FORCE_DELETE_AFTER}"
+    return replica_problems.still_terminating(
+        pods[0], len(pods) - 1, _force_deletion(facts, pods[0]), FORCE_DELETE_AFTER
     )
-
-
-def _format_time(time: datetime | None) -> str:
-    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if time else ""
 
 
 def startup_overdue(facts: Facts) -> tuple[Replica, Pod] | None:
@@ -125,13 +102,6 @@ def next_startup_check(facts: Facts) -> datetime | None:
         return None
     ends = (_startup_deadline(facts, pod) for pod in facts.current.values())
     return min((end for end in ends if end and end > facts.now), default=None)
-
-
-def startup_condition(facts: Facts, failure: Failure) -> ConditionUpdate:
-    """Return the condition Failed because of this failure."""
-    job = facts.job
-    message = f"{job.kind} {job.name} has failed because {failure_message.sentence(failure)}"
-    return ConditionUpdate(ConditionType.FAILED, f"{job.kind}{ConditionType.FAILED}", message)
 
 
 def _startup_deadline(facts: Facts, pod: Pod) -> datetime | None:

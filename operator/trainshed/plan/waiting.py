@@ -13,7 +13,6 @@ from trainshed.api.indexes import Indexes
 from trainshed.api.job import Document, Replica
 from trainshed.api.objects import Container, Phase, Pod
 from trainshed.api.status import (
-    MAX_MESSAGE_BYTES,
     MAX_SHORT_NAME_BYTES,
     MAX_WAITING,
     MAX_WAITING_MESSAGE_BYTES,
@@ -24,10 +23,11 @@ from trainshed.api.status import (
     Waiting,
 )
 
-from . import failure_message, failures, false_starts, start_order
-from .conditions import ConditionUpdate
+from . import failures, false_starts, start_order
 from .facts import Facts
 from .failures import IMAGE_REASONS, INITIALIZING
+from .messages import replica_failures, replica_problems
+from .messages.replica_problems import PULL_BACKOFF, PULL_ERROR
 
 #: What the scheduler or the kubelet reports as an error is in the status after this time.
 ERROR_DELAY = timedelta(seconds=30)
@@ -43,17 +43,6 @@ CRASH_LOOP_END = timedelta(seconds=30)
 #: The kubelet begins its back-off again after a container has run for this time (kubelet/kuberuntime).
 BACKOFF_RESET = timedelta(minutes=10)
 CRASH_LOOP, CREATING = "CrashLoopBackOff", "ContainerCreating"
-#: A kubelet alternates between these two; both are reported as the second.
-PULL_ERROR, PULL_BACKOFF = "ErrImagePull", "ImagePullBackOff"
-#: The parts of a volume that name an object: its kind, and the field with its name. A message has MAX_VOLUMES at most.
-VOLUME_SOURCES, MAX_VOLUMES = (
-    {
-        "configMap": ("ConfigMap", "name"),
-        "secret": ("Secret", "secretName"),
-        "persistentVolumeClaim": ("PersistentVolumeClaim", "claimName"),
-    },
-    3,
-)
 #: Volcano's reasons for pods that only wait for others of their PodGroup; they say less than the reason of those.
 WAITS_FOR_OTHERS = ("Schedulable", "Undetermined")
 #: The reason of a pod that no scheduler has tried to place. Kubernetes has no reason for that.
@@ -101,7 +90,7 @@ def _postponed(facts: Facts) -> tuple[Waiting, ...]:
             indexes=Indexes.of(replica.index for replica in ends).abridged(MAX_SHORT_NAME_BYTES),
             count=len(ends),
             reason=start_order.NOT_CREATED,
-            message=_lost_message(
+            message=replica_problems.deleted_by_others(
                 max(facts.once(false_starts.lost)[replica].count for replica in ends), max(ends.values())
             ),
             since=start_order.since(facts, role),
@@ -110,24 +99,12 @@ def _postponed(facts: Facts) -> tuple[Waiting, ...]:
     )
 
 
-def _lost_message(count: int, end: datetime) -> str:
-    due = end.replace(microsecond=0) + timedelta(seconds=1 if end.microsecond else 0)
-    return f"created again by {due:%Y-%m-%dT%H:%M:%SZ}: others have deleted the pod, or its annotations, {count} times"
+def blocking(facts: Facts, found: tuple[Waiting, ...]) -> tuple[Waiting, ...]:
+    """Return those of the waiting replicas for which the job is blocked.
 
-
-def blocked(facts: Facts, found: tuple[Waiting, ...]) -> ConditionUpdate | None:
-    """Return the condition Blocked for these waiting replicas; the reason is that of the first.
-
-    Replicas whose framework's container runs, or that are not created yet, do not count; without others the job is not
-    blocked.
+    Replicas whose framework's container runs, or that are not created yet, do not count.
     """
-    found = tuple(item for item in _causes_in(found) if _key(item) not in facts.once(_keys_aside))
-    if not found:
-        return None
-    size, count = facts.job.size, sum(item.count for item in found)
-    head = f"{count} of {size} replica{'' if size == 1 else 's'} {'is' if count == 1 else 'are'} not running"
-    message = f"{head}: {'; '.join(_sentence(item) for item in found)}"
-    return ConditionUpdate(ConditionType.BLOCKED, found[0].reason, coerce.truncate_end(message, MAX_MESSAGE_BYTES))
+    return tuple(item for item in _causes_in(found) if _key(item) not in facts.once(_keys_aside))
 
 
 def is_cause_of(status: Status, condition: Condition) -> bool:
@@ -231,11 +208,6 @@ def _short(text: str) -> str:
     return coerce.truncate_end(foreign_text.one_line(text), MAX_SHORT_NAME_BYTES)
 
 
-def _sentence(item: Waiting) -> str:
-    replicas = f"{item.role.lower()}{'-' if item.count == 1 else ' '}{item.indexes}"
-    return f"{replicas}{f' on {item.node}' if item.node else ''}: {item.message}"
-
-
 def _problems(facts: Facts) -> tuple[tuple[Replica, Problem], ...]:
     pods = ((replica, pod) for replica, pod in facts.eventful.items() if not pod.over and not pod.deleting)
     return tuple((replica, found) for replica, pod in pods if (found := problem(facts, replica, pod)))
@@ -250,7 +222,7 @@ def problem(facts: Facts, replica: Replica, pod: Pod) -> Problem | None:
         return _unscheduled(pod, pod.created) if pending else None
     since = max(pod.scheduled or pod.created, pod.created)
     if not pod.containers:
-        return Problem(CREATING, "the kubelet has not reported the containers", since) if pending else None
+        return Problem(CREATING, replica_problems.NO_CONTAINERS, since) if pending else None
     own, template = facts.own_container(pod), facts.group(replica).template
     runs = own is not None and own.started is not None and own.exit_code is None
     found = (
@@ -264,7 +236,7 @@ def problem(facts: Facts, replica: Replica, pod: Pod) -> Problem | None:
 def failure_to_start(facts: Facts, replica: Replica, pod: Pod) -> Failure:
     """Return the failure of a replica that has not started running before the start-up deadline."""
     found = problem(facts, replica, pod)
-    reason, why = (found.reason, found.message) if found else (CREATING, "no container has started")
+    reason, why = (found.reason, found.message) if found else (CREATING, replica_problems.NOTHING_STARTED)
     container = next((item for item in pod.containers if found and item.name == found.container), None)
     failure = Failure(
         pod=pod.name,
@@ -275,17 +247,14 @@ def failure_to_start(facts: Facts, replica: Replica, pod: Pod) -> Failure:
         termination_message="",
         time=facts.now,
     )
-    where, limit = f" on {pod.node}" if pod.node else "", failure_message.duration(facts.job.startup_deadline or 0)
-    cause = coerce.truncate_end(foreign_text.one_line(why), failure_message.LINE)
-    message = f"{replica}{where} did not start running within {limit} of pod creation: {cause}"
-    return replace(failure_message.with_message(facts, replica, failure), message=message)
+    message = replica_problems.did_not_start(replica, pod, facts.job.startup_deadline or 0, why)
+    return replace(replica_failures.with_message(facts, replica, failure), message=message)
 
 
 def _unscheduled(pod: Pod, since: datetime) -> Problem:
     if not (pod.unplaced or pod.unschedulable):
-        message = "no scheduler has tried to place the pod: check its schedulerName, and that this scheduler runs"
-        return Problem(NOT_SCHEDULED, message, since, SLOW_DELAY)
-    return Problem(pod.unplaced or "Unschedulable", f"not scheduled: {pod.unschedulable or pod.unplaced}", since)
+        return Problem(NOT_SCHEDULED, replica_problems.NO_SCHEDULER, since, SLOW_DELAY)
+    return Problem(pod.unplaced or "Unschedulable", replica_problems.not_scheduled(pod), since)
 
 
 def _next_containers(pod: Pod, *, begun: bool) -> Iterator[Container]:
@@ -306,65 +275,40 @@ def _container_problem(
     pod: Pod, template: Document, container: Container, since: datetime, now: datetime
 ) -> Problem | None:
     """Return why this container does not run; `since` is the time at which the pod got its node."""
-    name = f"{'init container' if container.init else 'container'} {container.name}"
-    if loop := _crash_loop(container, name, now):
+    if loop := _crash_loop(container, now):
         return loop
     if not container.waiting:
-        return _slow_init(container, name)
+        return _slow_init(container)
     ended = (init.finished for init in pod.containers if init.init and init.finished and init != container)
     began = max(
         [since, *ended, *([container.before.finished] if container.before and container.before.finished else [])]
     )
-    reason, message, delay = _waiting_container(pod, template, container, name)
+    reason, message, delay = _waiting_container(pod, template, container)
     return Problem(reason, message, began, delay, container.name)
 
 
-def _slow_init(container: Container, name: str) -> Problem | None:
+def _slow_init(container: Container) -> Problem | None:
     if not container.init or container.sidecar or container.started is None or container.exit_code is not None:
         return None
-    return Problem(INITIALIZING, f"{name} is still running", container.started, SLOW_DELAY, container.name)
+    message = replica_problems.still_running(container)
+    return Problem(INITIALIZING, message, container.started, SLOW_DELAY, container.name)
 
 
-def _waiting_container(pod: Pod, template: Document, container: Container, name: str) -> tuple[str, str, timedelta]:
+def _waiting_container(pod: Pod, template: Document, container: Container) -> tuple[str, str, timedelta]:
     """Return the reason, the message and the delay for a container in the state `waiting`."""
-    reason, details = container.reason, container.message
+    reason = container.reason
     if reason in IMAGE_REASONS:
-        return PULL_BACKOFF if reason == PULL_ERROR else reason, _image_message(container, name), ERROR_DELAY
+        return PULL_BACKOFF if reason == PULL_ERROR else reason, replica_problems.no_image(container), ERROR_DELAY
     if reason not in (CREATING, INITIALIZING, ""):
-        message = f"{name} cannot be started ({reason})"
-        cause = failure_message.without_runtime_prefix(details)
-        return reason, f"{message}: {cause}" if cause else message, ERROR_DELAY
+        return reason, replica_problems.cannot_start(container), ERROR_DELAY
     if pod.sandbox_ready is False:
-        hint = f"`kubectl describe pod {pod.name}` shows the Events"
-        volume = f"a volume{_volumes(template)} is not mounted"
-        message = f"{name} is not created: {volume}, or the pod sandbox is not ready; {hint}"
-        return CREATING, message, ERROR_DELAY
-    return CREATING, f"{name} is not created yet; its image may still be being pulled", SLOW_DELAY
+        return CREATING, replica_problems.no_sandbox(container, pod, template), ERROR_DELAY
+    return CREATING, replica_problems.not_created(container), SLOW_DELAY
 
 
-def _volumes(template: Document) -> str:
-    """Return the objects that the volumes of a template need, in brackets; "" if there are none."""
-    found = [
-        f"{kind} {_short(name)}"
-        for volume in coerce.as_sequence(coerce.as_mapping(template.get("spec")).get("volumes"))
-        for part, (kind, field) in VOLUME_SOURCES.items()
-        if isinstance(name := coerce.as_mapping(coerce.as_mapping(volume).get(part)).get(field), str)
-    ]
-    more = [f"{len(found) - MAX_VOLUMES} more"] if len(found) > MAX_VOLUMES else []
-    return f" ({', '.join([*found[:MAX_VOLUMES], *more])})" if found else ""
-
-
-def _image_message(container: Container, name: str) -> str:
-    """Return the problem with the image; the message for a back-off has details only after a prefix, if at all."""
-    prefix, _, cause = container.message.rpartition(f"{PULL_ERROR}: ")
-    details = cause if prefix or container.reason != PULL_BACKOFF else ""
-    message = f"image {container.image or 'of ' + name} cannot be pulled"
-    return f"{message}: {details}" if details else message
-
-
-def _crash_loop(container: Container, name: str, now: datetime) -> Problem | None:
+def _crash_loop(container: Container, now: datetime) -> Problem | None:
     """Return the problem of a container that exits again and again, also while it runs for a moment."""
-    last = failure_message.last_end(container)
+    last = replica_failures.last_end(container)
     if last is None or last.finished is None or container.exit_code == 0:
         return None
     brief = last.started is None or last.finished - last.started < BACKOFF_RESET
@@ -373,9 +317,5 @@ def _crash_loop(container: Container, name: str, now: datetime) -> Problem | Non
     until = container.started + CRASH_LOOP_END if container.started and container.exit_code is None else None
     if not (backing_off if container.waiting else known) or (until and now >= until):
         return None
-    times = f"{container.restarts} time{'' if container.restarts == 1 else 's'}"
-    reason = "" if last.reason in ("Error", "") else f" ({last.reason})"
-    message = f"{name} was restarted {times} and last exited with code {last.exit_code}{reason}"
-    line = failure_message.last_line(foreign_text.lines(last.message))
-    full = f"{message}: {line}" if line else message
-    return Problem(CRASH_LOOP, full, last.finished, timedelta(0) if known else ERROR_DELAY, container.name, until)
+    message = replica_problems.crash_loop(container, last)
+    return Problem(CRASH_LOOP, message, last.finished, timedelta(0) if known else ERROR_DELAY, container.name, until)

@@ -11,7 +11,7 @@ import pytest
 
 from trainshed.api import objects
 from trainshed.api.objects import Phase, TerminatedState
-from trainshed.client import NameConflict, PreviousJobTerminating, decode, metadata
+from trainshed.client import NameConflict, PreviousJobTerminating, decode, metadata, ownership
 from trainshed.client.lists import PODS
 
 POD = {
@@ -148,22 +148,22 @@ def test_an_object_is_ours_by_its_controller_as_long_as_watches_tell_of_it():
         metadata.ObjectMeta(labels=metadata.Labels(job="a"), owner_references=own),
         metadata.ObjectMeta(name="a"),
     )
-    assert (decode.owned_by_other("pod", labelled, wanted), decode.missing_label("pod", labelled)) == (None, "")
-    assert "pod a is controlled by this job, but its label" in decode.missing_label("pod", bare)
-    assert decode.missing_label("configmap", bare) == "", "v1 puts no label on these"
+    assert (ownership.owned_by_other("pod", labelled, wanted), ownership.missing_label("pod", labelled)) == (None, "")
+    assert "pod a is controlled by this job, but its label" in ownership.missing_label("pod", bare)
+    assert ownership.missing_label("configmap", bare) == "", "v1 puts no label on these"
     foreign = metadata.ObjectMeta(labels=labelled.labels, owner_references=[metadata.OwnerReference("job")])
     head = "pod a already exists and is not controlled by this job; "
     expected = f"{head}it has no controller: delete the pod, or rename this job"
-    assert str(decode.owned_by_other("pod", foreign, wanted)) == expected
+    assert str(ownership.owned_by_other("pod", foreign, wanted)) == expected
     foreign.owner_references = [metadata.OwnerReference("set", controller=True, kind="StatefulSet", name="web")]
     expected = f"{head}its controller is StatefulSet web: delete the pod, or rename this job"
-    assert str(decode.owned_by_other("pod", foreign, wanted)) == expected
+    assert str(ownership.owned_by_other("pod", foreign, wanted)) == expected
     foreign.owner_references = [metadata.OwnerReference("job", True, "v1", "ConfigMap", "a")]
-    assert "its controller is ConfigMap a: delete the pod" in str(decode.owned_by_other("pod", foreign, wanted))
+    assert "its controller is ConfigMap a: delete the pod" in str(ownership.owned_by_other("pod", foreign, wanted))
     foreign.owner_references = [metadata.OwnerReference("set", True, "apps/v1", "StatefulSet", "web")]
     foreign.deletion_timestamp = datetime(2026, 1, 1, tzinfo=UTC)
     expected = f"{head}its controller is StatefulSet web, and it is being deleted"
-    assert str(decode.owned_by_other("pod", foreign, wanted)) == expected
+    assert str(ownership.owned_by_other("pod", foreign, wanted)) == expected
 
 
 def test_an_object_of_the_previous_job_of_that_name_is_waited_for():
@@ -172,11 +172,11 @@ def test_an_object_of_the_previous_job_of_that_name_is_waited_for():
     there = metadata.ObjectMeta(
         owner_references=[metadata.OwnerReference("old", True, "kubeflow.org/v1", "TFJob", "a")]
     )
-    error = decode.owned_by_other("pod", there, wanted)
+    error = ownership.owned_by_other("pod", there, wanted)
     assert isinstance(error, PreviousJobTerminating)
     assert str(error) == "waiting for pod a-worker-0 of the previous job to terminate"
     there.owner_references[0].name = "b"
-    assert type(decode.owned_by_other("pod", there, wanted)) is NameConflict
+    assert type(ownership.owned_by_other("pod", there, wanted)) is NameConflict
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from trainshed.api.actions import (
     UpdateDependent,
 )
 from trainshed.api.objects import CONFIG_MAPS, VOLCANO_GROUPS
-from trainshed.plan.messages import action_events, success_events, waiting_for_previous_job
+from trainshed.plan.messages.writes import action_events, success_events, waiting_for_previous_job
 
 ERROR = ValueError("no room")
 TOLD = [

@@ -10,8 +10,8 @@ from support.harness import KEY, Harness, a_spec, group_with_one_hidden
 from trainshed.client import Conflict, Forbidden, Unavailable
 from trainshed.controller.reconciler import Reconciler, Result
 from trainshed.controller.status_writes import PROGRESS
+from trainshed.plan.messages.job_conditions import MANY
 from trainshed.plan.pods import MAX_CREATED
-from trainshed.plan.status_details import MANY
 
 SMALL = a_spec(Chief=1, Worker=2)
 PODS = ["mnist-chief-0", "mnist-worker-0", "mnist-worker-1"]

@@ -9,7 +9,7 @@ from trainshed.api.actions import DeleteDependent, EventType
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import CONFIG_MAPS, VOLCANO_GROUPS, Container
 from trainshed.frameworks.tensorflow import TFJobOptions
-from trainshed.plan import messages
+from trainshed.plan.messages import job_events
 
 JOBS = [
     (a_job(chief=1), "TFJob ml/mnist is running.", "TFJob ml/mnist successfully completed."),
@@ -65,7 +65,7 @@ def test_no_more_than_a_few_pods_are_told_of_in_one_look():
         Container("b", waiting=True, reason="X", message="m"),
     )
     pods = [a_pod(f"worker-{index}", "Pending", containers=waiting) for index in range(40)]
-    assert len(notes_of(*pods, job=job)) == messages.MAX_LISTED
+    assert len(notes_of(*pods, job=job)) == job_events.MAX_LISTED
 
 
 def test_who_took_a_pod_away_is_told():
@@ -139,7 +139,7 @@ def test_a_template_with_another_scheduler_is_told_of_only_with_gang_scheduling(
 
 def test_the_end_of_a_gang_is_told_with_the_jobs():
     groups = (DeleteDependent(VOLCANO_GROUPS, "mnist", "g"), DeleteDependent(CONFIG_MAPS, "mnist", "c"))
-    (note,) = messages.pod_groups_deleted(groups)
+    (note,) = job_events.pod_groups_deleted(groups)
     assert (note.type, note.reason) == (EventType.NORMAL, "JobTerminated")
     assert note.message == "Job has been terminated. Deleting PodGroup"
     assert note.key == "JobTerminated/g"

@@ -18,8 +18,8 @@ from support.builders import (
 )
 from trainshed.api.status import ConditionType
 from trainshed.plan import plan
+from trainshed.plan.messages.job_conditions import MANY
 from trainshed.plan.pods import MAX_CREATED
-from trainshed.plan.status_details import MANY
 
 BIG = a_job(worker=MAX_CREATED + MANY)
 SIZE = MAX_CREATED + MANY

@@ -8,8 +8,8 @@ from support.builders import a_job, a_pod, at, look, pods_of, running, seen
 from trainshed.api.job import Replica
 from trainshed.api.objects import Container, TerminatedState
 from trainshed.api.status import Failure
-from trainshed.plan import failure_message
 from trainshed.plan.facts import Facts
+from trainshed.plan.messages import phrases, replica_failures
 
 WORKER = Replica("Worker", 1)
 LIMITED = {"spec": {"containers": [{"name": "tensorflow", "resources": {"limits": {"memory": "2Gi"}}}]}}
@@ -20,7 +20,7 @@ def told(reason="Error", code=1, *, pod=None, kind="Application", template=None,
     job = a_job(chief=1, worker=2, **({"template": template} if template else {}))
     pods = [pod or a_pod("worker-1", "Failed", code=code, ended=14.0, node=node)]
     failure = Failure("mnist-worker-1", kind, reason, code, node, words, at(14))
-    return failure_message.with_message(Facts(seen(job, *pods)), WORKER, failure)
+    return replica_failures.with_message(Facts(seen(job, *pods)), WORKER, failure)
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_another_container_is_named_with_its_own_limit():
 def test_a_member_without_pod_and_without_node_is_told_of_as_well():
     job = a_job(chief=1, worker=2, template={"spec": {}})
     lost = Failure("mnist-worker-1", "Disruption", "PodDisappeared", None, "", "", at(14))
-    assert failure_message.with_message(Facts(seen(job)), WORKER, lost).message == "worker-1 disappeared"
+    assert replica_failures.with_message(Facts(seen(job)), WORKER, lost).message == "worker-1 disappeared"
     starved = Failure("mnist-worker-1", "Application", "OOMKilled", 137, "", "", at(14))
-    assert "no memory limit" in failure_message.with_message(Facts(seen(job)), WORKER, starved).message
+    assert "no memory limit" in replica_failures.with_message(Facts(seen(job)), WORKER, starved).message
 
 
 @pytest.mark.parametrize("started", [-2e9, -6.3e10])
@@ -96,24 +96,24 @@ def test_of_replicas_that_are_started_again_the_most_restless_is_told_of_and_no_
     own = Container("tensorflow", restarts=1, exit_code=137, reason="OOMKilled", started=at(3), finished=at(5))
     other = Container("log", restarts=2, before=TerminatedState(4, at(1), at(2)))
     pods = [a_pod("worker-0"), a_pod("worker-1", containers=(mesh, own))]
-    assert failure_message.last_container_failure(Facts(seen(job, *pods))).message.startswith("worker-1 was OOMKilled")
+    assert replica_failures.last_container_failure(Facts(seen(job, *pods))).message.startswith("worker-1 was OOMKilled")
     both = a_pod("worker-1", containers=(mesh, other, own))
-    assert failure_message.last_container_failure(Facts(seen(job, both))).message.startswith("worker-1 was OOMKilled")
+    assert replica_failures.last_container_failure(Facts(seen(job, both))).message.startswith("worker-1 was OOMKilled")
     for silent in ((), (Container("tensorflow", restarts=1),), (mesh,)):
-        assert failure_message.last_container_failure(Facts(seen(job, a_pod("worker-1", containers=silent)))) is None
-    assert failure_message.last_container_failure(Facts(seen(job))) is None
+        assert replica_failures.last_container_failure(Facts(seen(job, a_pod("worker-1", containers=silent)))) is None
+    assert replica_failures.last_container_failure(Facts(seen(job))) is None
 
 
 def test_the_last_words_are_cleared_of_a_terminals_colours():
     words = "\x1b[31mTraceback (most recent call last):\x1b[0m\r\n  File\n\x1b]0;title\x07ValueError: no\n"
     failure = told(words=words)
     assert failure.termination_message == "Traceback (most recent call last):\n  File\nValueError: no"
-    assert failure_message.sentence(failure) == "worker-1 on node-a exited with code 1 after 14 s: ValueError: no"
+    assert replica_failures.sentence(failure) == "worker-1 on node-a exited with code 1 after 14 s: ValueError: no"
 
 
 def test_a_sentence_has_one_line_of_the_last_words_that_is_not_too_long():
-    assert failure_message.sentence(told()) == told().message
-    assert len(failure_message.sentence(told(words="x" * 5000)).encode()) < failure_message.LINE + 100
+    assert replica_failures.sentence(told()) == told().message
+    assert len(replica_failures.sentence(told(words="x" * 5000)).encode()) < phrases.LINE + 100
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_sentence_has_one_line_of_the_last_words_that_is_not_too_long():
     [(0, "0 s"), (119, "119 s"), (185, "3 min 5 s"), (7199, "119 min 59 s"), (94_200, "26 h 10 min")],
 )
 def test_a_length_of_time_has_two_units_at_the_most(seconds, text):
-    assert failure_message.duration(seconds) == text
+    assert phrases.duration(seconds) == text
 
 
 def test_the_status_of_a_verdict_tells_who_it_was():

@@ -14,18 +14,13 @@ from trainshed.api import coerce, foreign_text
 from trainshed.api.job import Document, Replica
 from trainshed.api.objects import Container, TerminatedState
 from trainshed.api.status import Failure
+from trainshed.plan.facts import Facts
+from trainshed.plan.failures import APPLICATION, DISRUPTION, NEVER_RAN, culprit
 
-from .facts import Facts
-from .failures import APPLICATION, DISRUPTION, NEVER_RAN, culprit
+from .phrases import LINE, duration, last_line
 
-#: The maximum length in bytes of the line of the termination message that a sentence quotes.
-LINE = 240
-#: Container runtimes write several names of their own parts up to this, and then the cause.
-RUNTIME_PREFIX = "unable to start container process: "
 #: Container runtimes report a signal as 128 plus its number; above 31 are real-time signals or plain exit codes.
 SIGNALLED, SIGNALS = 128, range(1, 32)
-#: From this number of seconds, or minutes, on, a duration is written with the next larger unit.
-NEXT_UNIT = 120
 #: Explanations of reasons; other reasons are quoted as they are.
 KNOWN: Mapping[str, str] = MappingProxyType(
     {
@@ -92,17 +87,6 @@ def sentence(failure: Failure) -> str:
     return f"{failure.message}: {coerce.truncate_end(line, LINE)}" if line else failure.message
 
 
-def last_line(text: str) -> str:
-    """Return the last line that is not blank, without the space around it and RUNTIME_PREFIX; "" if there is none."""
-    line = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
-    return without_runtime_prefix(line)
-
-
-def without_runtime_prefix(text: str) -> str:
-    """Return the text from the cause on, if it is a runtime's message about a container that it cannot start."""
-    return text.rpartition(RUNTIME_PREFIX)[2] or text
-
-
 def with_last_line(failure: Failure) -> Failure:
     """Return the failure with the last line of its termination message in its message, as the status keeps it."""
     return replace(failure, message=sentence(failure))
@@ -113,14 +97,6 @@ def of_job(facts: Facts, reason: str, message: str) -> Failure:
     before = facts.status.failure
     earlier = f"; the failure before: {before.message}" if before and before.message else ""
     return Failure("", APPLICATION, reason, None, "", "", facts.now, message=f"{message}{earlier}")
-
-
-def duration(seconds: int) -> str:
-    """Return a duration in at most two units: `14 s`, `3 min 5 s`, `26 h 10 min`."""
-    minutes, left = divmod(seconds, 60)
-    if seconds < NEXT_UNIT:
-        return f"{seconds} s"
-    return f"{minutes} min {left} s" if minutes < NEXT_UNIT else f"{minutes // 60} h {minutes % 60} min"
 
 
 def ending(facts: Facts, replica: Replica, failure: Failure) -> str:

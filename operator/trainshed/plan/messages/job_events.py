@@ -1,0 +1,133 @@
+"""The Events about a job: how its pods failed, their problems, and what the job asks for in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from trainshed.api import gang
+from trainshed.api.actions import Action, DeleteDependent, Event, EventType
+from trainshed.api.job import Replica
+from trainshed.api.objects import POD_GROUP, Container, Pod
+from trainshed.api.parse import TRACK_RESULTS
+from trainshed.api.status import Failure
+from trainshed.plan.facts import Facts
+from trainshed.plan.failures import DISRUPTION
+from trainshed.plan.restarts import FailureGroup
+
+from . import replica_failures
+
+#: The number of pods with Events in one reconcile; Events of more pods would repeat the same.
+MAX_LISTED = 10
+
+
+def failures(facts: Facts, group: FailureGroup | None = None) -> tuple[Event, ...]:
+    """Return one Event for each failed pod, up to MAX_LISTED: its exit code, or how it ended without one.
+
+    The failures of the group come first, because they decide. The other failures follow, because their pods may be
+    deleted with them.
+    """
+    found = (group.failures if group else {}) | facts.failed
+    return tuple(_failure(facts, replica, failure) for replica, failure in islice(found.items(), MAX_LISTED))
+
+
+def pods(facts: Facts) -> tuple[Event, ...]:
+    """Return Events for pods with problems: waiting containers, container restarts, pods that are not scheduled."""
+    active = (pod for pod in facts.eventful.values() if not pod.over and not pod.deleting)
+    return tuple(islice((event for pod in active for event in _pod(pod, facts.own_container(pod))), MAX_LISTED))
+
+
+def overwritten(facts: Facts) -> tuple[Event, ...]:
+    """Return a Warning, when pods are to be created, that the template's restart policy is overwritten."""
+    templates = (group.template for group in facts.job.groups if group.role in facts.missing.roles)
+    if not any((template.get("spec") or {}).get("restartPolicy") for template in templates):
+        return ()
+    message = "Restart policy in pod template will be overwritten by restart policy in replica spec"
+    return (_lasting_warning("SetPodTemplateRestartPolicy", message),)
+
+
+def other_schedulers(facts: Facts) -> tuple[Event, ...]:
+    """Return a Warning, when pods are to be created, about a scheduler other than the gang scheduler.
+
+    It is not overwritten, and the pods may stay pending.
+    """
+    gang_scheduler = facts.snapshot.job_defaults.gang_scheduler
+    named = {(group.template.get("spec") or {}).get("schedulerName") or "" for group in facts.job.groups}
+    name = gang.scheduler_name(gang_scheduler)
+    if not name or not facts.missing or named <= {"", name}:
+        return ()
+    message = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
+    return (_lasting_warning("SetPodTemplateSchedulerName", message),)
+
+
+def warnings(facts: Facts) -> tuple[Event, ...]:
+    """Return Warnings about what the job asks for in vain."""
+    found = facts.framework.hooks.warnings(facts.job, facts.snapshot.job_defaults)
+    return tuple(_lasting_warning(reason, message) for reason, message in found)
+
+
+def pod_groups_deleted(actions: tuple[Action, ...]) -> tuple[Event, ...]:
+    """Return an Event for each PodGroup that is to be deleted."""
+    groups = (action for action in actions if isinstance(action, DeleteDependent) and action.resource.kind == POD_GROUP)
+    message = "Job has been terminated. Deleting PodGroup"
+    return tuple(
+        Event(EventType.NORMAL, "JobTerminated", message, key=f"JobTerminated/{group.uid}") for group in groups
+    )
+
+
+def invalid_spec(message: str) -> Event:
+    """Return the Event for the spec of a started job that has become invalid; the message has its problems."""
+    return Event(EventType.WARNING, "InvalidSpec", message, key=f"InvalidSpec/{message}")
+
+
+def tracking_disabled(facts: Facts) -> tuple[Event, ...]:
+    """Return a Warning if the job asks to keep results and the operator runs without --track-results."""
+    if facts.snapshot.job_defaults.track_results or facts.job.annotations.get(TRACK_RESULTS) != "true":
+        return ()
+    message = f"{TRACK_RESULTS} has no effect: the operator runs without --track-results"
+    return (_lasting_warning("ResultTrackingDisabled", message),)
+
+
+def template_changed(facts: Facts, message: str) -> tuple[Event, ...]:
+    """Return an Event with this message about pods of an older template, if any, once for each new template."""
+    key = "/".join(("PodTemplateChanged", *(group.template_hash for group in facts.job.groups)))
+    return (Event(EventType.NORMAL, "PodTemplateChanged", message, key=key),) if message else ()
+
+
+def _lasting_warning(reason: str, message: str) -> Event:
+    return Event(EventType.WARNING, reason, message, key=reason)
+
+
+def _failure(facts: Facts, replica: Replica, failure: Failure) -> Event:
+    pod = facts.current.get(replica)
+    key = f"{pod.uid}/Failed" if pod else ""
+    if failure.exit_code is not None:
+        message = f"Pod: {facts.job.namespace}.{failure.pod} exited with code {failure.exit_code}"
+        return Event(EventType.WARNING, "ExitedWithCode", message, key=key)
+    where = f" on node {failure.node}" if failure.node else ""
+    message = f"Pod {failure.pod}{where} {replica_failures.ending(facts, replica, failure)}"
+    full = f"{message}: {failure.termination_message}" if failure.termination_message else message
+    return Event(EventType.WARNING, "PodDisrupted" if failure.kind == DISRUPTION else "PodFailed", full, key=key)
+
+
+def _pod(pod: Pod, own: Container | None) -> Iterator[Event]:
+    if pod.unschedulable and not pod.containers:
+        message = f"Error pod {pod.name} condition message: {pod.unschedulable}"
+        reason = pod.unplaced or "Unschedulable"
+        yield Event(EventType.WARNING, reason, message, key=f"{pod.uid}/{reason}")
+    for container in pod.containers:
+        if container.waiting and container.message:
+            message = f"Error pod {pod.name} container {container.name} waiting message: {container.message}"
+            yield Event(EventType.WARNING, container.reason, message, key=_key(pod, container, own))
+        elif container.exit_code:
+            message = (
+                f"Error pod {pod.name} container {container.name} exitCode: {container.exit_code}"
+                f" terminated message: {container.message}"
+            )
+            yield Event(EventType.WARNING, container.reason or "Error", message, key=_key(pod, container, own))
+
+
+def _key(pod: Pod, container: Container, own: Container | None) -> str:
+    """Return a key for each run of the framework's container or an init container, and one for all runs of others."""
+    aside = own is not None and container != own and (container.sidecar or not container.init)
+    return f"{pod.uid}/{container.name}/{container.reason}" + ("" if aside else f"/{container.restarts}")

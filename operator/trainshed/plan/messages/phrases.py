@@ -1,0 +1,49 @@
+"""Parts of sentences: numbers of things, durations, lists, and the lines of others' messages that they quote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+#: The maximum length in bytes of the line of another's message that a sentence quotes.
+LINE = 240
+#: Container runtimes write several names of their own parts up to this, and then the cause.
+RUNTIME_PREFIX = "unable to start container process: "
+#: From this number of seconds, or minutes, on, a duration is written with the next larger unit.
+NEXT_UNIT = 120
+
+
+def plural(number: int, noun: str) -> str:
+    """Return a number of things: `1 pod`, `2 pods`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def enumeration(names: Sequence[str], most: int) -> str:
+    """Return the first names, `most` at most, and how many there are besides: `a, b and 3 more (5 in total)`."""
+    others = len(names) - most
+    more = f" and {others} more ({len(names)} in total)" if others > 0 else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def duration(seconds: int) -> str:
+    """Return a duration in at most two units: `14 s`, `3 min 5 s`, `26 h 10 min`."""
+    minutes, left = divmod(seconds, 60)
+    if seconds < NEXT_UNIT:
+        return f"{seconds} s"
+    return f"{minutes} min {left} s" if minutes < NEXT_UNIT else f"{minutes // 60} h {minutes % 60} min"
+
+
+def ended_early(*, exited: bool, winner: str) -> str:
+    """Return what follows the failure of a pod that exited, or else was restarted, before pod `winner` succeeded."""
+    what = "it exited" if exited else "it was restarted"
+    return f"{what} before {winner} succeeded, so the success of {winner} is not accepted"
+
+
+def last_line(text: str) -> str:
+    """Return the last line that is not blank, without the space around it and RUNTIME_PREFIX; "" if there is none."""
+    line = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+    return without_runtime_prefix(line)
+
+
+def without_runtime_prefix(text: str) -> str:
+    """Return the text from the cause on, if it is a runtime's message about a container that it cannot start."""
+    return text.rpartition(RUNTIME_PREFIX)[2] or text
