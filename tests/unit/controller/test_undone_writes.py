@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -79,27 +80,43 @@ def test_a_dependent_that_is_changed_between_its_creation_and_deletion_is_create
     in_virtual_time(story())
 
 
-def test_a_job_that_is_suspended_and_resumed_gets_its_objects_at_once_unless_that_has_no_end():
+def suspend(spec: dict, *, on: bool) -> None:
+    spec["runPolicy"]["suspend"] = not on
+
+
+def scale(spec: dict, *, on: bool) -> None:
+    spec["tfReplicaSpecs"]["Worker"]["replicas"] = 1 + on
+
+
+@pytest.mark.parametrize(
+    ("change", "kept"), [(suspend, ("podgroups", "mnist")), (scale, ("services", "mnist-worker-1"))]
+)
+def test_a_job_that_changes_in_turn_gets_its_objects_at_once_unless_that_has_no_end(change, kept):
+    plural, name = kept
+
     async def story() -> None:
-        scene = Scene("TFJob", {"Worker": 2}, {"runPolicy": HIGH}, gang_scheduler="volcano")
+        scene = Scene("TFJob", {"Worker": 2}, {"runPolicy": HIGH}, gang_scheduler="volcano" * (change is suspend))
         task = asyncio.create_task(scene.worker.run())
 
-        async def turn(suspended: bool) -> bool:
-            """Suspend or resume the job; return whether it has a PodGroup soon."""
-            scene.world.edit("TFJob", "mnist", lambda spec: spec["runPolicy"].update(suspend=suspended))
+        async def turn(on: bool) -> bool:
+            """Change the job; return whether it has the object soon."""
+            scene.world.edit("TFJob", "mnist", partial(change, on=on))
             await scene.last(0.5, "")
-            return bool(scene.world.names("podgroups"))
+            for pod in scene.world.pods.values():
+                if pod.deleting:
+                    scene.world.confirm_deletion(pod.name)
+            await scene.last(0.5, "")
+            return name in scene.world.names(plural)
 
-        async def toggle(times: int) -> int:
-            """Suspend and resume the job so often; return how often it had no PodGroup soon."""
-            return sum([await turn(True) or not await turn(False) for _ in range(times)])
+        async def late(times: int) -> int:
+            """Change the job so often and back; return how often it had not what it needs soon."""
+            return sum([await turn(False) or not await turn(True) for _ in range(times)])
 
-        await scene.last(1, "create podgroups")
-        assert await toggle(OFTEN - 1) == 0
-        assert await toggle(30) > 20
-        await scene.last(25, "")
-        assert scene.world.names("podgroups")
-        assert scene.blocked() is None or scene.blocked()["reason"] == "WaitingForPodGroup"
+        await scene.last(1, "")
+        assert await late(OFTEN - 1) == 0
+        assert await late(30) > 20
+        await scene.last(40, "")
+        assert name in scene.world.names(plural)
         task.cancel()
 
     in_virtual_time(story())
