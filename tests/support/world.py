@@ -42,8 +42,8 @@ VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
 class World:
     """Implements `trainshed.client.Client`.
 
-    `writes` names all writes of the operator, `made` the pods that it has created, `event_reads` counts its lists of
-    Events. `now` is the time.
+    `writes` names all writes of the operator, `reads` has the paths of its reads, `made` the pods that it has created;
+    `event_reads` counts its lists of Events. `now` is the time.
     """
 
     def __init__(self) -> None:
@@ -54,6 +54,7 @@ class World:
         self.rest = RestClient(MemoryTransport(self.server, OPERATOR))
         self.client = ApiClient(self.rest, TokenBucket())
         self.writes: list[str] = []
+        self.reads: list[str] = []
         self.made: list[str] = []
         self.event_reads = 0
         self._collector = GarbageCollector(self.server)
@@ -198,6 +199,7 @@ class World:
     def _on_request(self, actor: str, request: Request, _status: int) -> None:
         plural, *names = request.path.partition(f"/namespaces/{NAMESPACE}/")[2].split("/")
         if actor == OPERATOR and request.verb == "GET":
+            self.reads.append(request.path)
             self.event_reads += plural == "events"
         elif actor == OPERATOR:
             self.writes.append(_description(request, plural, names))

@@ -7,16 +7,14 @@ import asyncio
 import click
 
 from trainshed.api.foreign_text import one_line
-from trainshed.api.objects import JOB_NAME_LABEL
 from trainshed.client import ApiError
-from trainshed.client.client import CORE, ApiClient, Lister
+from trainshed.client.client import ApiClient, Lister
 from trainshed.client.credentials import Credentials, NoCredentials
 from trainshed.client.finalizers import release_finalizer
 from trainshed.client.flow_control import TokenBucket
 from trainshed.client.http import HttpTransport
 from trainshed.client.kubeconfig import find_credentials
-from trainshed.client.lists import PODS
-from trainshed.client.transport import Path, RestClient
+from trainshed.client.transport import RestClient
 from trainshed.controller.orphans import owner_is_gone
 
 
@@ -54,10 +52,9 @@ async def _remove(credentials: Credentials, namespace: str, *, include_active: b
     rest = RestClient(HttpTransport(credentials))
     try:
         client = ApiClient(rest, TokenBucket(0, 0))
-        pods = await Lister(rest).all(Path(CORE, "pods", namespace), PODS, JOB_NAME_LABEL)
         released: list[str] = []
         errors: list[str] = []
-        for pod in (found for found in pods if found.has_finalizer):
+        for pod in await Lister(rest).tracked_pods(namespace):
             name = one_line(f"pod {pod.namespace}/{pod.name}")
             try:
                 if include_active or await owner_is_gone(client, pod):

@@ -203,6 +203,10 @@ class Client(Protocol):
         """List the pods with the label of a job, bypassing caches; return them and the resourceVersion of the list."""
         ...
 
+    async def read_pod(self, namespace: str, name: str) -> Pod | None:
+        """Read a pod from the server, bypassing caches; None if it does not exist."""
+        ...
+
     async def seek_pod(self, namespace: str, name: str, owner: str) -> None:
         """Check that the job with the uid `owner` controls no pod of this name.
 

@@ -101,6 +101,11 @@ class ApiClient:
 
         return await self.limiters.lists.run(namespace, read)
 
+    async def read_pod(self, namespace: str, name: str) -> Pod | None:
+        """Read a pod from the server, bypassing caches; None if it does not exist."""
+        path = Path(CORE, "pods", namespace, name)
+        return await self.limiters.reads.run(namespace, lambda: self._read(path, PODS))
+
     async def seek_pod(self, namespace: str, name: str, owner: str) -> None:
         """Check that `owner` controls no pod of this name; raises `LabelRemoved` if no watch selects that pod."""
         path = Path(CORE, "pods", namespace, name)
@@ -319,6 +324,15 @@ class Lister:
             return [kind.answer(item) async for page in list_pages(self.rest, path, selector) for item in page.items]
         except NotFound:
             return []
+
+    async def tracked_pods(self, namespace: str) -> list[Pod]:
+        """List the pods with Trainshed's finalizer, of all namespaces if it is ""; the others may fill the memory.
+
+        A pod that cannot be decoded is logged and skipped. No label selects them: each one can be removed.
+        """
+        path = Path(CORE, "pods", namespace)
+        pages = list_pages(self.rest, path, {})
+        return [pod async for page in pages for pod in decode_items(PODS, page, path.plural) if pod.has_finalizer]
 
     async def definitions(self) -> list[Document]:
         """List all CustomResourceDefinitions."""

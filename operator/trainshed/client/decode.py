@@ -172,6 +172,7 @@ def pod(found: PodObject) -> Pod:
         template_hash=_name(annotations.template_hash),
         service=_name(annotations.service),
         owner_kind=_name(meta.controller_reference.kind),
+        owner_name=_name(meta.controller_reference.name),
     )
 
 

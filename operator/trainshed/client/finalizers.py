@@ -28,12 +28,17 @@ def require_released(name: str, found: Pod | None) -> None:
         raise Reverted(f"the finalizer of pod {name} was removed, but an admission webhook has restored it")
 
 
-async def release_unselected(client: Client, error: ApiError) -> None:
+async def release_unselected(client: Client, error: ApiError) -> Pod | None:
     """Remove the finalizer from the terminating pod that has the name of another one, if it lacks the job label.
 
-    No watch selects such a pod, so no reconcile of its own job would release it.
+    No watch selects such a pod, so no reconcile of its own job would release it. Return it if it has the finalizer
+    still, because it is not terminating yet, or because of an error.
     """
     pod = error.pod if isinstance(error, NameConflict) else None
-    if pod is not None and pod.has_finalizer and pod.deleting and not pod.job:
-        with suppress(ApiError):  # e.g. not permitted: `trainshed remove-finalizers` can do it later
+    if pod is None or pod.job or not pod.has_finalizer:
+        return None
+    if pod.deleting:
+        with suppress(ApiError):
             await release_finalizer(client, pod)
+            return None
+    return pod

@@ -18,7 +18,7 @@ from trainshed.api.objects import Dependent, Pod, Resource, Service, is_older
 from trainshed.api.status import Status
 from trainshed.client import Unavailable
 
-from .observed_pods import LostPods
+from .observed_pods import HiddenPods, LostPods
 from .store import CachedJob, Children, Owner, Store, origin_of, owner_of, with_spec
 
 
@@ -112,6 +112,8 @@ class Cache:
         self.pods: Children[Pod] = Children(
             self._on_child_change, self._on_list_delete, self._on_pod_lost, self._on_pod_change
         )
+        self.hidden = HiddenPods()
+        self.pods.on_left = self._on_pod_left if job_defaults.track_results else self.pods.on_left
         self.services: Children[Service] = Children(self._on_child_change)
         self.dependents: dict[Resource, Children[Dependent]] = {
             resource: Children(self._on_child_change)
@@ -222,6 +224,11 @@ class Cache:
         if owner_of(pod) in self._keys:
             self._lost_pods.setdefault(owner_of(pod), LostPods()).add(pod.name)
 
+    def hidden_found(self, pod: Pod | None) -> None:
+        """Remember a pod, if there is one, that was found with the finalizer and that no watch reports."""
+        if pod is not None:
+            self.pods.on_left(pod.uid, pod)
+
     def forget_lost_pods(self) -> None:
         """Forget which pods were lost while another replica led: it is not known when."""
         self._lost_pods.clear()
@@ -326,6 +333,12 @@ class Cache:
     def _on_pod_lost(self, pod: Pod) -> None:
         if owner_of(pod) in self._keys and not pod.over:
             self._lost_pods.setdefault(owner_of(pod), LostPods()).add(pod.name)
+
+    def _on_pod_left(self, uid: str, pod: Pod | None) -> None:
+        if pod is not None and pod.has_finalizer:
+            self.hidden.add(pod)
+        else:
+            self.hidden.discard(uid)
 
     def _on_pod_change(self, before: Pod, after: Pod) -> None:
         if after.attempt < before.attempt:

@@ -175,7 +175,7 @@ class Executor:
             error = self._writes.failed(snapshot, action, failure, _words(action))
             if isinstance(error, Altered) and error.pod:
                 self._cache.spoiled(error.pod)
-            await release_unselected(self._client, error)
+            self._cache.hidden_found(await release_unselected(self._client, error))
             self._metrics.count_action(snapshot, action, success=False)
             record.failures.extend(_failure_events(snapshot, action, error))
             if not isinstance(error, Reverted) or stops_others(action, error):

@@ -1,13 +1,18 @@
-"""What is remembered of the pods of each job: to count each failed pod and start once, and how often pods were lost."""
+"""What is remembered of pods: to count failed pods and starts once, how often pods were lost, and which may be hidden.
+
+The cache has the pods that a watch reports.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime, timedelta
 
+import msgspec
+
 from trainshed.api.actions import LostPod, Snapshot
 from trainshed.api.job import JobKey
-from trainshed.api.objects import Phase
+from trainshed.api.objects import Phase, Pod
 from trainshed.api.status import ConditionType, Status
 
 
@@ -103,3 +108,44 @@ class LostPods:
             self._known[name] = LostPod(name, before + count, now)
         self._new.clear()
         return tuple(self._known.values())
+
+
+class HiddenPod(msgspec.Struct, frozen=True):
+    """What identifies a pod that no watch reports."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+class HiddenPods:
+    """The pods whose finalizer was still there when a watch reported them last; `MOST`, the first ones are forgotten.
+
+    They are gone by now, or have lost the label that the watch selects.
+    """
+
+    MOST = 20_000
+
+    def __init__(self) -> None:
+        self._known: dict[str, HiddenPod] = {}
+        self._old: tuple[str, ...] = ()
+
+    def all(self) -> tuple[HiddenPod, ...]:
+        """Return them."""
+        return tuple(self._known.values())
+
+    def add(self, pod: Pod) -> None:
+        """Remember a pod."""
+        self._known[pod.uid] = HiddenPod(pod.namespace, pod.name, pod.uid)
+        if len(self._known) > self.MOST:
+            self.discard(next(iter(self._known)))
+
+    def discard(self, uid: str) -> None:
+        """Forget a pod, if it is known."""
+        self._known.pop(uid, None)
+
+    def forget_old(self) -> None:
+        """Forget those that were known at the last call."""
+        for uid in self._old:
+            self.discard(uid)
+        self._old = tuple(self._known)

@@ -1,11 +1,16 @@
-"""Tends what a job leaves behind: the job-tracking finalizer of pods, and the right of a launcher to enter pods."""
+"""Tends what a job leaves behind: the job-tracking finalizer of pods, and the right of a launcher to enter pods.
+
+And that finalizer of pods that no watch reports any more: nothing must wait for them for ever.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
+from typing import TypeAlias
 
 from trainshed.api.objects import ROLES, Dependent, Pod
 from trainshed.client import ApiError, Client, Forbidden, NotFound
@@ -15,15 +20,30 @@ from trainshed.frameworks.mpi import launcher_name
 from trainshed.plan import dependents
 
 from .cache import Cache
+from .observed_pods import HiddenPod
 from .undone_writes import UndoneWrites
 
 #: Seconds between two searches, and the most that an object waits which cannot be tended, or is changed back each time.
 INTERVAL, LONGEST = 5.0, 300.0
+#: Seconds for which a replica that does not lead remembers pods that may be hidden; the leader sees to them sooner.
+#: It takes less until another replica leads.
+STANDBY_MEMORY = 60.0
 
 #: All kinds, and both versions of MPIJob: another operator may run kinds that this one does not.
 ALL_FRAMEWORKS = (*FRAMEWORKS, MPI_VERSIONS["v2beta1"])
 #: The kind whose jobs have Roles.
 MPI = MPI_VERSIONS["v2beta1"].kind
+
+#: What is tended.
+Orphan: TypeAlias = Pod | HiddenPod | Dependent
+#: What cannot be removed of each.
+WORDS: Mapping[type, str] = MappingProxyType(
+    {
+        Pod: "the finalizer of a deleted job",
+        HiddenPod: "the finalizer of a pod without its job label",
+        Dependent: "the rights to pods of a deleted job",
+    }
+)
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +54,9 @@ class Orphans:
     It searches periodically, while `may_act` returns true. Pods are changed only with `track_results`. A Role loses its
     owner when its job is deleted with its dependents orphaned, or when another client gives it to another job: no
     reconcile takes names of pods from it any more.
+
+    A pod that has lost its job label loses the finalizer too, whatever becomes of its job: no event would say that it
+    is deleted, and after a restart of the operator it would not be known.
     """
 
     def __init__(self, client: Client, cache: Cache, may_act: Callable[[], bool], *, track_results: bool) -> None:
@@ -43,13 +66,17 @@ class Orphans:
         self._track_results = track_results
         self._busy: set[str] = set()
         self._tries = UndoneWrites(longest=LONGEST)
+        self._expiry = 0.0
 
     async def run(self) -> None:
         """Search periodically without end. A namespace in which a request takes long delays no other."""
         async with asyncio.TaskGroup() as group:
             while True:
                 await asyncio.sleep(INTERVAL)
-                for namespace, found in self._by_namespace().items() if self._may_act() else ():
+                if not self._may_act():
+                    self._stand_by(asyncio.get_running_loop().time())
+                    continue
+                for namespace, found in self._by_namespace().items():
                     if namespace not in self._busy:
                         self._busy.add(namespace)
                         task = group.create_task(self._tend(found))
@@ -60,11 +87,19 @@ class Orphans:
         for found in self._by_namespace().values():
             await self._tend(found)
 
-    def _by_namespace(self) -> dict[str, list[Pod | Dependent]]:
-        found: dict[str, list[Pod | Dependent]] = {}
-        for orphan in (*self._roles(), *(self._cache.orphans() if self._track_results else ())):
+    def _stand_by(self, now: float) -> None:
+        if now >= self._expiry:
+            self._cache.hidden.forget_old()
+            self._expiry = now + STANDBY_MEMORY
+
+    def _by_namespace(self) -> dict[str, list[Orphan]]:
+        found: dict[str, list[Orphan]] = {}
+        for orphan in (*self._roles(), *(self._pods() if self._track_results else ())):
             found.setdefault(orphan.namespace, []).append(orphan)
         return found
+
+    def _pods(self) -> tuple[Pod | HiddenPod, ...]:
+        return *self._cache.orphans(), *self._cache.hidden.all()
 
     def _roles(self) -> Iterator[Dependent]:
         roles = self._cache.dependents.get(ROLES)
@@ -79,7 +114,7 @@ class Orphans:
     def _done(self, namespace: str, _task: asyncio.Task[None]) -> None:
         self._busy.remove(namespace)
 
-    async def _tend(self, found: Iterable[Pod | Dependent]) -> None:
+    async def _tend(self, found: Iterable[Orphan]) -> None:
         """Tend the objects of a namespace; one that another client changes all the time delays no other.
 
         Each further try for an object waits longer. Of the first ones that fail one is logged as a warning.
@@ -92,16 +127,31 @@ class Orphans:
             is_first = not self._tries.times(target, None, clock())
             self._tries.wrote(target, None, clock())
             try:
-                await (self._release(orphan) if isinstance(orphan, Pod) else self._withdraw(orphan))
+                await self._remove(orphan)
             except ApiError as error:
-                what = "the finalizer" if isinstance(orphan, Pod) else "the rights to pods"
                 is_news = is_first and not (isinstance(error, Forbidden) and self._is_of_other_operator(orphan))
-                text = "%s/%s: cannot remove %s of a deleted job: %s"
+                text, what = "%s/%s: cannot remove %s: %s", WORDS[type(orphan)]
                 log.log(level if is_news else logging.DEBUG, text, orphan.namespace, orphan.name, what, error)
                 level = logging.DEBUG if is_news else level
 
-    def _is_of_other_operator(self, orphan: Pod | Dependent) -> bool:
+    def _is_of_other_operator(self, orphan: Orphan) -> bool:
         return isinstance(orphan, Pod) and orphan.owner_kind not in self._cache.jobs
+
+    async def _remove(self, orphan: Orphan) -> None:
+        match orphan:
+            case Pod():
+                await self._release(orphan)
+            case HiddenPod():
+                await self._release_hidden(orphan)
+            case Dependent():
+                await self._withdraw(orphan)
+
+    async def _release_hidden(self, hidden: HiddenPod) -> None:
+        """Release the pod if it is there still, and has neither lost its finalizer nor got its label back."""
+        pod = await self._client.read_pod(hidden.namespace, hidden.name)
+        if pod is not None and pod.uid == hidden.uid and pod.has_finalizer and not pod.job:
+            await release_finalizer(self._client, pod)
+        self._cache.hidden.discard(hidden.uid)
 
     async def _release(self, pod: Pod) -> None:
         if await owner_is_gone(self._client, pod):
@@ -121,7 +171,7 @@ async def owner_is_gone(client: Client, pod: Pod) -> bool:
     Only the kind that the owner reference names is read: others may not be served, or the operator may not read them.
     """
     for framework in (found for found in ALL_FRAMEWORKS if found.kind == pod.owner_kind):
-        job = await client.read_job(framework, pod.namespace, pod.job)
+        job = await client.read_job(framework, pod.namespace, pod.owner_name)
         if job is not None and job["metadata"]["uid"] == pod.owner:
             return False
     return True

@@ -167,7 +167,7 @@ class Reconciler:
         try:
             await self._client.seek_pod(snapshot.job.namespace, name, snapshot.job.uid)
         except ApiError as error:
-            await release_unselected(self._client, error)
+            self._cache.hidden_found(await release_unselected(self._client, error))
             return error
         return None
 

@@ -211,6 +211,8 @@ class Children(Generic[C]):
         self._on_lost = on_lost
         self._on_change = on_change
         self._deleted: set[str] = set()
+        #: Called with the uid and the last state of each one that the watch no longer reports; None once it is gone.
+        self.on_left: Callable[[str, C | None], None] = lambda _uid, _child: None
 
     def of(self, owner: Owner) -> tuple[C, ...]:
         """Return the children of a job, sorted by name."""
@@ -222,12 +224,14 @@ class Children(Generic[C]):
         known = self.store.items.get(uid)
         if known is not None and not known.deleting:
             self._deleted.add(uid)
+        if child is not None and child.job:
+            self.store.on_response(child)
+            return
         if child is None:
             self.store.deleted(uid)
-        elif child.job:
-            self.store.on_response(child)
         else:
             self.store.forgotten(uid)
+        self.on_left(uid, child)
 
     def _on_item_change(self, before: C | None, after: C | None) -> None:
         if before is not None and (after is None or owner_of(after) != owner_of(before)):
@@ -239,6 +243,8 @@ class Children(Generic[C]):
                 self._on_lost(before)
             self._deleted.discard(before.uid)
             self._wake(before)
+            if after is None:
+                self.on_left(before.uid, before)
         elif before is not None and after is not None:
             self._on_change(before, after)
         if after is not None:

@@ -14,7 +14,7 @@ from support.user_client import MERGE, eventually
 from trainshed.api import parse
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Replica
-from trainshed.api.objects import JOB_TRACKING_FINALIZER
+from trainshed.api.objects import JOB_NAME_LABEL, JOB_TRACKING_FINALIZER
 from trainshed.cli import cli
 from trainshed.client import Conflict, NameConflict
 from trainshed.client.finalizers import release_finalizer, release_unselected
@@ -103,14 +103,19 @@ async def test_a_pod_is_orphaned_once_the_job_with_its_uid_is_gone(gateway, user
     assert await owner_is_gone(gateway, pod) is True, "another job of the same name is not its owner"
 
 
-async def test_a_pod_whose_job_label_is_empty_is_orphaned(gateway, user):
+async def test_a_pod_whose_controller_has_no_name_is_orphaned_and_one_without_a_label_is_not(gateway, user):
     pod = await a_held_pod(gateway, user)
-    assert await owner_is_gone(gateway, replace(pod, job="")) is True, "the path without a name is the list of jobs"
+    assert await owner_is_gone(gateway, replace(pod, job="")) is False
+    assert await owner_is_gone(gateway, replace(pod, owner_name="")) is True, "the path is that of the list of jobs"
 
 
-async def test_remove_finalizers_changes_orphans_and_on_request_all_pods(gateway, user, server):
-    await a_held_pod(gateway, user, "gone")
-    await a_held_pod(gateway, user, "there")
+@pytest.mark.parametrize("labels", ["with", "without"])
+async def test_remove_finalizers_changes_orphans_and_on_request_all_pods(gateway, user, server, labels):
+    for name in ("gone", "there"):
+        pod = await a_held_pod(gateway, user, name)
+        path = f"/api/v1/namespaces/{user.namespace}/pods/{pod.name}"
+        if labels == "without":
+            user.call("PATCH", path, {"metadata": {"labels": {JOB_NAME_LABEL: None}}}, MERGE)
     user.delete_job("TFJob", "gone")
     eventually(lambda: user.job("TFJob", "gone") is None)
     arguments = ["remove-finalizers", "--kubeconfig", str(server.kubeconfig), "--namespace", user.namespace]

@@ -15,12 +15,14 @@ from support.replace import replace
 from support.virtual_time import clock, in_virtual_time
 from support.world import KINDS
 from trainshed.api.framework import JobDefaults
-from trainshed.api.objects import ROLES, Dependent
+from trainshed.api.objects import JOB_TRACKING_FINALIZER, ROLES, Dependent
 from trainshed.client import Conflict, Forbidden, Invalid
+from trainshed.controller.observed_pods import HiddenPods
 from trainshed.controller.orphans import INTERVAL, Orphans
 from trainshed.plan.dependents import LAST_APPLIED_HASH
 
 KEEPS = {"trainshed.dev/track-results": "true"}
+SPEC = {"spec": {"containers": [{"name": "other", "image": "x"}]}}
 
 
 async def an_orphaned_pod() -> Harness:
@@ -90,6 +92,106 @@ async def test_only_the_kind_that_the_owner_reference_names_is_read():
     await orphans(harness).reconcile()
     assert harness.world.pods == {}
     assert [pod.name for pod in harness.view.orphans()] == ["a-other-0"], "its operator will release it"
+
+
+async def hidden_pods(when: str) -> Harness:
+    """A harness two of whose pods, which have the finalizer, have lost their label; the watches have delivered that."""
+    harness = Harness(job_defaults=JobDefaults(track_results=True))
+    harness.world.submit("TFJob", "mnist", a_spec(Worker=2), KEEPS)
+    harness.hear()
+    await harness.run_all()
+    if when == "after its job is deleted":
+        harness.world.delete("tfjobs")
+        harness.hear()
+    for name in harness.world.pods:
+        harness.world.hide(name)
+    if when == "while the watch is broken":
+        harness.lose_events()
+        harness.view.pods.store.replaced([], str(harness.world.server.store.version))
+    if when == "before its job is deleted":
+        harness.hear()
+        harness.world.delete("tfjobs")
+    harness.hear()
+    return harness
+
+
+@pytest.mark.parametrize(
+    "when",
+    ["while its job runs", "before its job is deleted", "after its job is deleted", "while the watch is broken"],
+)
+async def test_the_finalizer_of_a_pod_that_loses_its_label_is_removed(when):
+    harness = await hidden_pods(when)
+    found = orphans(harness)
+    await found.reconcile()
+    assert [pod.has_finalizer for pod in harness.world.pods.values()] == [False, False]
+    mark = len(harness.world.reads)
+    await found.reconcile()
+    assert (harness.world.reads[mark:], harness.view.hidden.all()) == ([], ())
+
+
+async def test_a_pod_that_the_operator_finds_without_its_label_is_released_too():
+    harness = await hidden_pods("while its job runs")
+    for pod in harness.view.hidden.all():
+        harness.view.hidden.discard(pod.uid)  # as after a restart
+    await harness.reconcile()
+    await orphans(harness).reconcile()
+    assert [pod.has_finalizer for pod in harness.world.pods.values()] == [False, False]
+
+
+@pytest.mark.parametrize("then", ["gets it back", "is gone", "is gone, and another has its name"])
+async def test_a_pod_that_loses_its_label_and(then):
+    harness = await hidden_pods("while its job runs")
+    labels = {"training.kubeflow.org/job-name": "mnist"}
+    for name in harness.world.pods:
+        if then == "gets it back":
+            harness.world.patch("pods", name, {"labels": labels})
+        else:
+            harness.world.patch("pods", name, {"finalizers": None})
+            harness.world.delete("pods", name, 0)
+        if "another" in then:
+            harness.world.create("pods", {"metadata": {"name": name, "finalizers": [JOB_TRACKING_FINALIZER]}, **SPEC})
+    mark = len(harness.world.writes)
+    await orphans(harness).reconcile()
+    assert (harness.since(mark), harness.view.hidden.all()) == ([], ())
+
+
+@pytest.mark.parametrize("answer", ["first", "last"])
+async def test_a_pod_that_the_operator_has_released_is_not_read_whether_the_answer_or_the_event_comes(answer):
+    harness = await an_orphaned_pod()
+    release = harness.world.release_pod
+
+    async def release_pod(*arguments: object) -> object:
+        found = await release(*arguments)
+        if answer == "last":
+            harness.hear()
+        return found
+
+    harness.world.release_pod = release_pod
+    mark = len(harness.world.reads)
+    await orphans(harness).reconcile()
+    harness.hear()
+    await orphans(harness).reconcile()
+    assert (harness.world.pods, harness.view.hidden.all()) == ({}, ())
+    assert [path for path in harness.world.reads[mark:] if "/pods/" in path] == []
+
+
+@pytest.mark.parametrize("seconds", [30, 200])
+def test_a_replica_that_does_not_lead_forgets_hidden_pods_when_the_leader_has_seen_to_them(seconds):
+    async def story() -> int:
+        harness = await hidden_pods("while its job runs")
+        running = asyncio.ensure_future(orphans(harness, may_act=False).run())
+        await asyncio.sleep(seconds)
+        running.cancel()
+        return len(harness.view.hidden.all())
+
+    assert in_virtual_time(story()) == (2 if seconds == 30 else 0)
+
+
+def test_the_number_of_hidden_pods_that_are_remembered_is_limited():
+    hidden = HiddenPods()
+    for number in range(HiddenPods.MOST + 1):
+        hidden.add(a_pod(f"worker-{number}"))
+    assert (len(hidden.all()), hidden.all()[0].name) == (HiddenPods.MOST, "mnist-worker-1")
 
 
 async def test_a_conflict_is_retried_in_the_next_round():
