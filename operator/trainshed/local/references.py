@@ -11,8 +11,9 @@ from decimal import Decimal
 
 from trainshed.api.job import Document
 from trainshed.api.quantities import BINARY, LARGE, SMALL, parse_quantity
-from trainshed.local.node.downward import CPU, OF_NODE, RESOURCE
-from trainshed.local.node.environment import FIELDS, SUBSCRIPT
+from trainshed.local.node.downward import CPU, OF_NODE, RESOURCE, NodeFacts
+from trainshed.local.node.environment import FIELDS, SUBSCRIPT, ConfigError, EnvironmentResolver, PodFacts
+from trainshed.local.runtimes.protocol import StartFailed, TooLong
 
 from .names import SHOWN
 from .stored_objects import CONFIG_MAP, SECRET
@@ -27,6 +28,8 @@ OF_POD = (
 #: The divisors of processors and of bytes, which may be one or a suffix.
 DIVISORS = {True: (Decimal(1), SMALL["m"]), False: (Decimal(1), *LARGE.values(), *BINARY.values())}
 RESOURCES = ", ".join((*OF_NODE, "hugepages-*"))
+#: The most bytes that the arguments and variables of all replicas have together.
+MOST = 256 << 20
 NOT_WRITTEN = "Forbidden: variables from files of a volume do not exist here; use a ConfigMap"
 
 
@@ -38,6 +41,39 @@ def problems(pods: Iterable[Document], objects: Objects) -> Iterator[str]:
             if problem not in known:
                 known.add(problem)
                 yield f"pod {pod['metadata']['name']}: {problem}"
+
+
+def too_long(jobs: Iterable[tuple[Iterable[Document], Objects]]) -> Iterator[str]:
+    """Yield the first container whose arguments and variables are too long for a program, or that all of them are.
+
+    A few lines can stand for more than the memory has, as each `$(NAME)` is replaced by a text. The pods of each job
+    have no `problems`.
+    """
+    total = 0
+    for place, container, facts, resolver in _placed(jobs):
+        try:
+            total += resolver.program(container, facts).size
+        except TooLong as error:
+            yield f"{place}: Too long: {error}"
+            return
+        except (ConfigError, StartFailed):  # which are the end of one container
+            continue
+        if total > MOST:
+            yield f"Too long: the arguments and variables of all replicas together have more than {MOST} bytes"
+            return
+
+
+def _placed(
+    jobs: Iterable[tuple[Iterable[Document], Objects]],
+) -> Iterator[tuple[str, Document, PodFacts, EnvironmentResolver]]:
+    """Yield all containers with their places, their pods, and what resolves their references."""
+    for pods, objects in jobs:
+        resolver = EnvironmentResolver(lambda kind, _, name, known=objects: known.get((kind, name)))  # type: ignore[misc]
+        for pod in pods:
+            facts = PodFacts({**pod, "metadata": {**pod["metadata"], "uid": ""}}, "", NodeFacts(""))
+            for part in ("initContainers", "containers"):
+                for index, container in enumerate(pod["spec"].get(part) or ()):
+                    yield f"pod {pod['metadata']['name']}: spec.{part}[{index}]", container, facts, resolver
 
 
 def _volumes(spec: Document, objects: Objects) -> Iterator[str]:

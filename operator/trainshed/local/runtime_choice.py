@@ -6,7 +6,7 @@ import os
 import secrets
 import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import chain
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from trainshed.local.runtimes.protocol import Runtime, StartFailed
 from trainshed.local.runtimes.python import Python, find_python, with_names
 from trainshed.local.runtimes.replaced_paths import ReplacedPaths
 
-from . import differences
+from . import differences, references
 from .options import LocalJob, Options, Refused
 from .run_folder import MARK, RunFolder
 from .state_folder import PORTS
@@ -145,11 +145,13 @@ class RuntimeChoice:
             raise Refused("MPIJob: Forbidden: a cluster serves one version, v1 or v2beta1; use a file for each")
         problems: list[str] = []
         ignored: list[str] = []
+        checked: list[tuple[list[Document], Mapping[tuple[str, str], Document]]] = []
         for item in self._options.jobs:
             known = (*self._options.objects, *item.dependents)
             here = (found for found in known if found["metadata"]["namespace"] == item.job.namespace)
             objects = {(found["kind"], found["metadata"]["name"]): found for found in here}
             pods = self.pods(item)
+            checked.append((pods, objects))
             problems += differences.refused(pods, objects, runtime=self.name, path=path)
             if self.name == "processes":
                 problems += mpi_pods.too_many_slots(item.document, item.job.size)
@@ -161,7 +163,7 @@ class RuntimeChoice:
                 ignored += differences.in_memory(pods, current_folder())
             ignored += (f"hostPath {path}" for path in differences.foreign_host_paths(pods, self._folder.state.path))
         self.ignored = list(dict.fromkeys(ignored))
-        if problems:
+        if problems := problems or list(references.too_long(checked)):
             raise Refused("\n".join(problems))
 
 

@@ -111,6 +111,19 @@ def test_a_path_out_of_a_volume_is_refused_before_anything_is_written(machine, v
     assert not (machine.folder / "engine" / "calls").exists()
 
 
+def multiplied(part: str, container: dict) -> dict:
+    """A job with a container among others of some kind, whose variable A its arguments have 2,000 times."""
+    long = {
+        "name": "long",
+        "image": "x",
+        "command": ["sh"],
+        "env": [{"name": "A", "value": "x" * 120_000}],
+        **container,
+    }
+    rest = [{"name": "pytorch", "image": "x", "command": ["true"]}]
+    return a_job("true", **({part: [*rest, long]} if part == "containers" else {part: [long]}))
+
+
 #: A job whose host names are too long from the replica 1000 on.
 SUBDOMAIN = "s" * (64 - len("job-worker-999..default.svc.cluster.local"))
 LONG_NAME = f"{SUBDOMAIN}.default.svc.cluster.local"
@@ -124,6 +137,14 @@ LONG = a_job("true", workers=1_001, subdomain=SUBDOMAIN, setHostnameAsFQDN=True)
         (
             a_hostile_job({"hostPath": {"path": "/nowhere/x"}}, Path("/")),
             "spec.volumes[0].hostPath: Invalid value: /nowhere/x does not exist on this machine",
+        ),
+        (
+            multiplied("containers", {"args": ["$(A)y"] * 2_000}),
+            "spec.containers[1]: Too long: all arguments and variables together have more than 6291456 bytes",
+        ),
+        (
+            multiplied("initContainers", {"env": [{"name": "A", "value": "x" * 70_000}], "args": ["$(A)$(A)"]}),
+            "initContainers[0]: Too long: an argument or a variable has more than 131072 bytes after $(A) is replaced",
         ),
         (LONG, f"Invalid value: job-worker-1000.{LONG_NAME} has 65 characters, and a host name at most 64"),
         (a_job("true", workers=2_000), "there are 2001 replicas; a run on one machine has at most 2000"),

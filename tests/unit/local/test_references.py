@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainshed.local.references import problems
+from trainshed.local.references import problems, too_long
 
 OBJECTS = {
     ("ConfigMap", "settings"): {"data": {"rate": "1"}, "binaryData": {"raw": "AAEC"}},
@@ -109,3 +109,21 @@ def test_what_does_not_exist_is_refused_once(spec, problem):
 )
 def test_what_exists_or_is_optional_is_accepted(spec):
     assert found(**spec) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "replicas", "problem"),
+    [
+        (50, 1, ""),
+        (60, 1, "pod w-0: spec.containers[0]: Too long: all arguments and variables together have more than 6291456 b"),
+        (50, 60, "Too long: the arguments and variables of all replicas together have more than 268435456 bytes"),
+    ],
+)
+def test_what_a_few_lines_stand_for_has_a_limit(count, replicas, problem):
+    container = {"name": "main", "env": [{"name": "A", "value": "x" * 110_000}], "args": ["$(A)y"] * count}
+    pods = [
+        {"metadata": {"name": f"w-{n}", "namespace": "a"}, "spec": {"containers": [container]}} for n in range(replicas)
+    ]
+    assert [text[: len(problem)] for text in too_long(([pod], OBJECTS) for pod in pods)] == (
+        [problem] if problem else []
+    )

@@ -14,7 +14,7 @@ from itertools import chain
 
 from trainshed.api.job import Document
 from trainshed.api.quantities import parse_quantity
-from trainshed.local.runtimes.protocol import StartFailed
+from trainshed.local.runtimes.protocol import Room, StartFailed, TooLong, bytes_of
 from trainshed.local.stored_objects import CONFIG_MAP, SECRET
 
 from . import downward
@@ -48,7 +48,7 @@ def incomplete(error: ConfigError | OSError) -> str:
 def expand(text: str, variables: Mapping[str, str]) -> str:
     """Replace `$(NAME)` by the variable; a reference to an unknown variable stays as it is.
 
-    Raises `StartFailed` before the text is longer than what a program can get: some lines could fill the memory.
+    Raises `TooLong` before the text is longer than what a program can get: some lines could fill the memory.
     """
     length = len(text)
 
@@ -58,10 +58,24 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
         value = "$" if name is None else variables.get(name, found[0])
         length += len(value) - len(found[0])
         if length > LONGEST:
-            raise StartFailed(f"an argument or a variable has more than {LONGEST} bytes after $({name}) is replaced")
+            raise TooLong(f"an argument or a variable has more than {LONGEST} bytes after $({name}) is replaced")
         return value
 
     return REFERENCE.sub(replacement, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a container starts, with all references resolved."""
+
+    command: tuple[str, ...]
+    args: tuple[str, ...]
+    env: dict[str, str]
+
+    @property
+    def size(self) -> int:
+        """The bytes of its arguments and variables."""
+        return sum(map(bytes_of, (*self.command, *self.args, *self.env.values())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,19 +128,34 @@ class EnvironmentResolver:
     def __init__(self, find: Callable[[str, str, str], Document | None]) -> None:
         self._find = find
 
-    def environment(self, container: Document, facts: PodFacts) -> dict[str, str]:
-        """Return the variables of a container; raises `ConfigError`, and `StartFailed` for what no process can have."""
+    def program(self, container: Document, facts: PodFacts) -> Program:
+        """Return what a container starts; raises `ConfigError`, and `StartFailed` for what no process can have."""
+        room = Room()
+        env = self.environment(container, facts, room)
+        command, args = (
+            tuple(room.take(expand(str(word), env)) for word in container.get(part) or ())
+            for part in ("command", "args")
+        )
+        return Program(command, args, env)
+
+    def environment(self, container: Document, facts: PodFacts, room: Room) -> dict[str, str]:
+        """Return the variables of a container, as far as there is room; raises `ConfigError`, and `StartFailed`."""
         found: dict[str, str] = {}
-        for source in container.get("envFrom") or ():
-            found.update(self._all_of(source, facts))
-        for entry in container.get("env") or ():
-            if text := str(entry.get("value") or ""):
-                found[entry["name"]] = expand(text, found)
-            elif (value := self._value(entry.get("valueFrom") or {}, container, facts)) is not None:
-                found[entry["name"]] = value
+        for name, value in self._variables(container, facts, found):
+            found[name] = room.take(value, found.get(name, ""))
         if wrong := next((name for name, value in found.items() if "\0" in value), None):
             raise StartFailed(f"environment variable value can't contain null(\\x00): {wrong}")
         return found
+
+    def _variables(self, container: Document, facts: PodFacts, found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Yield the variables one after another; the values refer to those that are found before."""
+        for source in container.get("envFrom") or ():
+            yield from self._all_of(source, facts)
+        for entry in container.get("env") or ():
+            if text := str(entry.get("value") or ""):
+                yield entry["name"], expand(text, found)
+            elif (value := self._value(entry.get("valueFrom") or {}, container, facts)) is not None:
+                yield entry["name"], value
 
     def data(self, kind: str, namespace: str, name: str) -> dict[str, bytes] | None:
         """Return the data of a ConfigMap or a Secret, None if it does not exist; raises `ConfigError`.

@@ -28,7 +28,7 @@ from trainshed.local.runtimes.protocol import (
 from trainshed.local.stored_objects import CONFIG_MAP, POD, Stored, job_name
 
 from .downward import NodeFacts
-from .environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand, incomplete, of_fields
+from .environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, incomplete, of_fields
 from .pod_status import CREATING, INITIALIZING, ContainerRecord, PodRecord
 from .volumes import Volume, Volumes, mounts, termination_log
 
@@ -342,7 +342,7 @@ class PodWorker:
 
     def _spec(self, record: ContainerRecord, log: Path) -> ContainerSpec:
         container = record.spec
-        env = self._shared.resolver.environment(container, self._facts)
+        program = self._shared.resolver.program(container, self._facts)
         self._folder.mkdir(parents=True, exist_ok=True)
         with opened(self._folder) as folder:  # the container that ran before may have put a link in its place
             write(folder, log.name, b"", Creation(0o700, 0o666))
@@ -351,12 +351,12 @@ class PodWorker:
         return ContainerSpec(
             name=container["name"],
             image=str(container.get("image", "")),
-            command=tuple(expand(str(word), env) for word in container.get("command") or ()),
-            args=tuple(expand(str(word), env) for word in container.get("args") or ()),
-            env=named | env,
-            fields=of_fields(container) | (named.keys() - env.keys()),
+            command=program.command,
+            args=program.args,
+            env=named | program.env,
+            fields=of_fields(container) | (named.keys() - program.env.keys()),
             working_dir=str(container.get("workingDir") or ""),
-            mounts=(*mounts(container, self._volumes, env), termination_log(container, log)),
+            mounts=(*mounts(container, self._volumes, program.env), termination_log(container, log)),
             limits={key: str(value) for key, value in limits.items()},
             gpus=None if record.init else self._shared.gpus.take(self._pod["metadata"]["uid"], container),
         )

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .hosts import LOOPBACK, Hosts, Ports, loopback_text, on_loopback
+from .hosts import LOOPBACK, Hosts, NoPort, Ports, loopback_text, on_loopback
 from .launcher_client import LaunchedContainer, LauncherClient
-from .protocol import ContainerSpec, SandboxSpec
+from .protocol import ContainerSpec, Room, SandboxSpec, StartFailed
 from .python import Python
 from .replaced_paths import ReplacedPaths, with_paths
 
@@ -66,14 +66,20 @@ class ProcessRuntime:
     async def start(self, pod: SandboxSpec, spec: ContainerSpec) -> LaunchedContainer:
         """Start a container; raises `StartFailed`."""
         own = (pod.name, self.own_ports.get(pod.name, frozenset()))
-        env = on_loopback(spec.visible_gpus | dict(spec.env), self._hosts, self.ports, own)
+        try:
+            env = on_loopback(spec.visible_gpus | dict(spec.env), self._hosts, self.ports, own)
+            words = [loopback_text(word, self._hosts, self.ports) for word in (*spec.command, *spec.args)]
+        except NoPort as error:
+            raise StartFailed(str(error)) from error
         env |= {name: spec.env[name] for name in spec.fields}  # the name of the pod tells replicas apart
         paths = self.paths.of(pod, spec)
-        words = [loopback_text(word, self._hosts, self.ports) for word in (*spec.command, *spec.args)]
+        room = Room()
         return await self._client.start(
             {
-                "argv": [with_paths(word, paths) for word in words],
-                "env": self.python.environment({name: with_paths(text, paths) for name, text in env.items()}),
+                "argv": [room.take(with_paths(word, paths)) for word in words],
+                "env": self.python.environment(
+                    {name: room.take(with_paths(text, paths)) for name, text in env.items()}
+                ),
                 "cwd": with_paths(spec.working_dir, paths) or str(self.current),
             },
             spec.limits,

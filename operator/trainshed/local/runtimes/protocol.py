@@ -14,12 +14,37 @@ from trainshed.api.job import Document
 
 from .hosts import Hosts
 
+#: The most bytes of all arguments and variables with which Linux starts a program.
+MOST = 6 << 20
 #: The exit code of a container whose end is not known: it was removed, or what ran it has ended.
 KILLED = 137
 
 
 class StartFailed(Exception):
     """A container cannot be started: its program is missing, or a mount is not possible. The message says why."""
+
+
+class TooLong(StartFailed):
+    """No program can get arguments and variables of this length."""
+
+
+class Room:
+    """What is left of the bytes that all arguments and variables of a container may have."""
+
+    def __init__(self) -> None:
+        self._left = MOST
+
+    def take(self, text: str, before: str = "") -> str:
+        """Return a text that is added in place of another one; raises `TooLong` if there is no room for it."""
+        self._left += bytes_of(before) - bytes_of(text)
+        if self._left < 0:
+            raise TooLong(f"all arguments and variables together have more than {MOST} bytes")
+        return text
+
+
+def bytes_of(text: str) -> int:
+    """Return how many bytes a text has."""
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
 
 
 @dataclass(frozen=True, slots=True)

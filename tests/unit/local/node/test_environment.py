@@ -31,6 +31,7 @@ def resolver() -> EnvironmentResolver:
         for kind, name, data in (
             (CONFIG_MAP, "settings", {"data": {"rate": "0.1", "depth": "3"}, "binaryData": {"raw": "AP8="}}),
             (SECRET, "binary", {"data": {"raw": base64.b64encode(b"a\xe2\x82\xffb").decode()}}),
+            (SECRET, "long", {"stringData": {"k": "x" * 120_000}}),
             (SECRET, "null", {"data": {"raw": "YQBi"}}),
             (CONFIG_MAP, "empty", {"data": {"A": None}}),
             (SECRET, "empty", {"data": {"A": None}, "stringData": {"B": None}}),
@@ -76,6 +77,37 @@ def test_references_that_multiply_fill_no_memory():
         expand("$(D)" * 10, variables)
 
 
+def many(*names: str, text: str = "$(A)y") -> dict:
+    """A container with 100 variables, or words of its command or arguments, that multiply the variable A."""
+    env = [{"name": "A", "value": "x" * 120_000}]
+    container = {name: [text] * 100 for name in names if name != "env"}
+    return {
+        **container,
+        "env": [*env, *({"name": f"V{n}", "value": text} for n in range(100 if "env" in names else 0))],
+    }
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        many("env"),
+        many("args"),
+        many("command"),
+        {**many("args"), "args": ["語" * 40_000] * 100},
+        {"env": [{"name": f"V{n}", "valueFrom": {"secretKeyRef": {"name": "long", "key": "k"}}} for n in range(100)]},
+        {"envFrom": [{"prefix": f"V{n}", "secretRef": {"name": "long"}} for n in range(100)]},
+    ],
+)
+def test_all_that_a_program_gets_has_a_limit(container):
+    with pytest.raises(StartFailed, match="all arguments and variables together have more than 6291456 bytes"):
+        resolver().program(container, facts())
+
+
+def test_only_the_last_value_of_a_variable_counts():
+    again = {"env": [{"name": "A", "value": "x" * 120_000}] * 100}
+    assert resolver().program(again, facts()).size == 120_000
+
+
 def test_variables_come_from_everywhere():
     env = [
         {"name": "PLAIN", "value": "x"},
@@ -96,7 +128,7 @@ def test_variables_come_from_everywhere():
     container = {"env": env, "resources": {"limits": {"cpu": 2}}}
     container["envFrom"] = [{"configMapRef": {"name": "settings"}, "prefix": "P_"}, {"secretRef": {"name": "keys"}}]
     side = {"name": "side", "resources": {"limits": {"memory": "1Ki"}}}
-    assert resolver().environment(container, facts(initContainers=[side])) == {
+    assert resolver().program(container, facts(initContainers=[side])).env == {
         "P_rate": "0.1",
         "P_depth": "3",
         "token": "secret",
@@ -130,21 +162,21 @@ def test_variables_come_from_everywhere():
 )
 def test_a_reference_to_nothing_is_an_error(source, message):
     with pytest.raises(ConfigError, match=message):
-        resolver().environment({"env": [{"name": "A", "valueFrom": source}]}, facts())
+        resolver().program({"env": [{"name": "A", "valueFrom": source}]}, facts())
 
 
 def test_bytes_that_are_not_utf_8_are_replaced_one_by_one_and_a_null_prevents_the_start():
-    found = resolver().environment({"envFrom": [{"secretRef": {"name": "binary"}}]}, facts())
-    assert found == {"raw": "a\ufffd\ufffd\ufffdb"}
+    found = resolver().program({"envFrom": [{"secretRef": {"name": "binary"}}]}, facts())
+    assert found.env == {"raw": "a\ufffd\ufffd\ufffdb"}
     with pytest.raises(StartFailed, match=r"can't contain null.*: raw"):
-        resolver().environment({"envFrom": [{"secretRef": {"name": "null"}}]}, facts())
+        resolver().program({"envFrom": [{"secretRef": {"name": "null"}}]}, facts())
 
 
 @pytest.mark.parametrize(("kind", "found"), [("configMap", {"A": ""}), ("secret", {"A": "", "B": ""})])
 def test_a_null_is_an_empty_text(tmp_path, kind, found):
     keys = [{"name": key, "valueFrom": {f"{kind}KeyRef": {"name": "empty", "key": key}}} for key in found]
     for container in ({"env": keys}, {"envFrom": [{f"{kind}Ref": {"name": "empty"}}]}):
-        assert resolver().environment(container, facts()) == found
+        assert resolver().program(container, facts()).env == found
     volume = {"name": "v", "projected": {"sources": [{kind: {"name": "empty"}}]}}
     path = Volumes(resolver(), tmp_path).make(facts(volumes=[volume]), tmp_path / "pod")["v"].path
     assert {file.name: file.read_text() for file in path.iterdir()} == found
