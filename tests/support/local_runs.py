@@ -28,12 +28,12 @@ def a_job(script: str, workers: int = 1, restart: str = "ExitCode", **spec) -> d
     }
 
 
-#: Runs `trainshed run` with an error at a place, `module:name`, of its code.
+#: Runs `trainshed run` with another statement, such as an error, at a place, `module:name`, of its code.
 FAILING = """
 import sys
 from importlib import import_module
 def fail(*args, **kwargs):
-    raise RuntimeError("injected")
+    {statement}
 module, _, path = {place!r}.partition(":")
 *path, name = path.split(".")
 holder = import_module(f"trainshed.local.{{module}}")
@@ -72,10 +72,15 @@ class Machine:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         return subprocess.Popen(self.command(*documents, **how), **pipes)
 
+    def changed(self, statement: str, place: str, *documents: dict, **how) -> list[str]:
+        """Return the command that runs jobs with a statement in place of a function."""
+        arguments = self.command(*documents, **how)[3:]
+        return [sys.executable, "-c", FAILING.format(statement=statement, place=place, arguments=arguments)]
+
     def run_failing(self, place: str, *documents: dict, **how) -> subprocess.CompletedProcess[str]:
         """Run jobs with an error at a place that nothing expects."""
-        script = FAILING.format(place=place, arguments=self.command(*documents, **how)[3:])
-        return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=SOON, check=False)
+        command = self.changed('raise RuntimeError("injected")', place, *documents, **how)
+        return subprocess.run(command, capture_output=True, text=True, timeout=SOON, check=False)
 
     def marked(self) -> list[str]:
         """Return the processes of all runs of this machine."""

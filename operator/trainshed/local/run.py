@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import json
 import math
+import os
 import signal
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from pathlib import Path
+from typing import NoReturn
 
 from trainshed.api import status_codec
 from trainshed.api.job import Document
@@ -21,7 +22,7 @@ from trainshed.client.transport import RestClient
 from trainshed.controller.namespaces import Controller, Scope
 from trainshed.controller.observer import Observer
 from trainshed.local.node.downward import NodeFacts, allocatable
-from trainshed.local.node.environment import EnvironmentResolver, Gpus
+from trainshed.local.node.environment import EnvironmentResolver, Gpus, gpu_numbers
 from trainshed.local.node.exec_server import ExecServer
 from trainshed.local.node.kubelet import Dependencies, Kubelet
 from trainshed.local.node.volumes import ANY_USER, OWN_USER, Volumes
@@ -50,8 +51,8 @@ CHECK, QUIET, SETTLE = 0.05, 0.4, 60.0
 GRACE = 5.0
 #: Seconds after which replicas that were killed and do not end are given up, if none has ended meanwhile.
 STUCK = 10.0
-#: The Ctrl-C that kills all replicas, and the one after which the run waits for nothing.
-KILLS, GIVES_UP = 2, 3
+#: The Ctrl-C that kills all replicas, and the one after which the run waits for nothing; seconds until it then exits.
+KILLS, GIVES_UP, EXIT = 2, 3, 10.0
 #: The replicas that a line names.
 NAMED = 5
 
@@ -122,7 +123,7 @@ class LocalRun:
         self._kubelet: Kubelet | None = None
         self._created: set[str] = set()
         self._changed = 0.0
-        self._interrupts = 0
+        self._signals = self._interrupts = 0
         self._interrupted = asyncio.Event()
         self._ending = asyncio.Event()
         self._faults = tasks.Faults(self._ending.set)
@@ -138,6 +139,8 @@ class LocalRun:
         finally:
             self._output.close()
             self._folder.close()
+            if self._signals >= GIVES_UP:
+                signal.setitimer(signal.ITIMER_REAL, 0)
 
     async def _run(self) -> int:
         hosts = Hosts()
@@ -263,8 +266,17 @@ class LocalRun:
     def _hurry(self, loop: asyncio.AbstractEventLoop, kubelet: Kubelet) -> None:
         for printer in (self._printer, self._lines):
             printer.hurry()
+        self._signals += 1
+        if self._signals == GIVES_UP:
+            signal.signal(signal.SIGALRM, lambda *_: self._exit())
+            signal.setitimer(signal.ITIMER_REAL, EXIT)
         if not loop.is_closed():
             loop.call_soon_threadsafe(self._interrupt, kubelet)
+
+    def _exit(self) -> NoReturn:
+        """Exit whatever the event loop does; launcher and reaper end the replicas then, as if the run was killed."""
+        kill_marked(self._folder.name)
+        os._exit(INTERRUPTED)
 
     def _interrupt(self, kubelet: Kubelet) -> None:
         self._interrupts += 1
@@ -380,12 +392,6 @@ class LocalRun:
         if self._interrupted.is_set():
             return INTERRUPTED
         return SUCCEEDED if all(summary.state_of(job) == "Succeeded" for job in jobs) else FAILED
-
-
-def gpu_numbers() -> list[int]:
-    """Return the numbers of the NVIDIA GPUs of this machine."""
-    names = (path.name.removeprefix("nvidia") for path in Path("/dev").glob("nvidia[0-9]*"))
-    return sorted(int(name) for name in names if name.isdecimal())
 
 
 async def _at_once() -> None:

@@ -132,6 +132,30 @@ def test_ctrl_c_ends_a_run_whose_launcher_is_stopped(machine, monkeypatch):
     assert not machine.marked()
 
 
+@pytest.mark.parametrize("place", ["output:Output.write", "node.volumes:Volumes.make", "run:summary.described"])
+def test_the_third_ctrl_c_ends_a_run_that_computes(machine, monkeypatch, place):
+    monkeypatch.setenv("STATE_OF_TEST", str(machine.state))
+    job = a_job(f"export STATE_OF_TEST={machine.state}; echo begun; exec sleep 99")
+    computing = machine.folder / "computing"
+    endless = f"import pathlib; pathlib.Path({str(computing)!r}).touch()\n    while True: pass"
+    run = subprocess.Popen(machine.changed(endless, place, job), stdout=subprocess.PIPE, text=True)
+    if place.startswith("run:"):
+        until(run, "begun", 2)
+        run.send_signal(signal.SIGINT)
+    end = time.monotonic() + SOON
+    while not computing.exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    for _ in range(3):
+        run.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+    assert run.wait(timeout=20) == 130
+    run.communicate()
+    while machine.marked():
+        assert time.monotonic() < end, machine.marked()
+        time.sleep(0.05)
+
+
 #: Bytes of a pipe that is nearly full.
 FULL = 1 << 15
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 
 from trainshed.api.job import Document
 from trainshed.api.quantities import parse_quantity
@@ -219,6 +220,12 @@ def of_fields(container: Document) -> frozenset[str]:
 def _text(value: bytes) -> str:
     """Return the value of a variable; each byte that is not UTF-8 becomes U+FFFD, as in the JSON of a runtime."""
     return re.sub("[\udc80-\udcff]", "\ufffd", value.decode(errors="surrogateescape"))
+
+
+def gpu_numbers() -> list[int]:
+    """Return the numbers of the NVIDIA GPUs of this machine."""
+    names = (path.name.removeprefix("nvidia") for path in Path("/dev").glob("nvidia[0-9]*"))
+    return sorted(int(name) for name in names if name.isdecimal())
 
 
 class Gpus:
