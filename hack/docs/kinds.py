@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from trainshed.api import parse
 from trainshed.api.framework import Framework, JobDefaults, Quorum, SuccessPolicy
-from trainshed.api.job import Scope
+from trainshed.api.job import RestartScope
 from trainshed.cli.render import render
 from trainshed.frameworks import FRAMEWORKS
 
@@ -43,9 +43,9 @@ SHAPES: dict[str, tuple[Shape, ...]] = {
     "MPIJob": (("a launcher and workers", {"Launcher": 1, "Worker": 2}, {}),),
 }
 SCOPES = {
-    Scope.REPLICA: "`Replica`: the failed replica",
-    Scope.ROLE: "`Role`: all replicas of its type",
-    Scope.JOB: "`Job`: all replicas together",
+    RestartScope.REPLICA: "`Replica`: the failed replica",
+    RestartScope.ROLE: "`Role`: all replicas of its type",
+    RestartScope.JOB: "`Job`: all replicas together",
 }
 
 

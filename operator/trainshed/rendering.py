@@ -69,7 +69,7 @@ def _misspelt(api_version: str, kind: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Objects:
+class RenderedObjects:
     """What the operator creates for a job; bodies are built as they are iterated: thousands would fill the memory."""
 
     job: Job
@@ -80,7 +80,7 @@ class Objects:
         return (_complete(action.body, self.job) for action in self.actions)
 
 
-def rendered(manifest: Document, namespace: str, job_defaults: JobDefaults) -> Objects:
+def rendered(manifest: Document, namespace: str, job_defaults: JobDefaults) -> RenderedObjects:
     """Return the job of a manifest with the objects that the operator creates for it, none if the job has problems."""
     framework = KINDS[manifest["apiVersion"], manifest["kind"]]
     found, document = strict.problems(manifest, framework), without_nulls(manifest)
@@ -92,12 +92,12 @@ def rendered(manifest: Document, namespace: str, job_defaults: JobDefaults) -> O
         others = (problem for problem in job.problems if not problem.startswith("metadata.name: "))
         job = replace(job, problems=("metadata.name: Required value: name or generateName is required", *others))
     if problems := (*found, *job.problems):
-        return Objects(replace(job, problems=problems))
+        return RenderedObjects(replace(job, problems=problems))
     active = replace(job, policy=replace(job.policy, suspend=False, managed_elsewhere=False))
     ungated = replace(framework, hooks=replace(framework.hooks, start_after=lambda _job, _role: None))
     never = datetime.fromtimestamp(0, UTC)
     snapshot = Snapshot(active, ungated, job_defaults, Status(), (), (), never, in_parts=False)
-    return Objects(job, tuple(action for action in plan(snapshot).actions if isinstance(action, CREATIONS)))
+    return RenderedObjects(job, tuple(action for action in plan(snapshot).actions if isinstance(action, CREATIONS)))
 
 
 def without_nulls(manifest: Document) -> Document:

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from trainshed.memory.built_in import BUILT_IN
-from trainshed.memory.resources import Resource
+from trainshed.memory.resources import ServedResource
 from trainshed.memory.server import Server
 
 from .schema_validation import SchemaValidator
@@ -19,7 +19,7 @@ CRDS, GROUPS = ROOT / "crds", ROOT / "tests" / "support" / "podgroups"
 
 
 @cache
-def custom_resources(version: str = "v1") -> tuple[Resource, ...]:
+def custom_resources(version: str = "v1") -> tuple[ServedResource, ...]:
     """Return the resources of the project's CRDs, with MPIJob at this version, and the PodGroups of gang schedulers."""
     files = [path for path in sorted(CRDS.glob("*.yaml")) if version == "v1" or "mpijobs" not in path.name]
     if version != "v1":
@@ -27,10 +27,10 @@ def custom_resources(version: str = "v1") -> tuple[Resource, ...]:
     return tuple(_from_crd(path) for path in (*files, *sorted(GROUPS.glob("*.yaml"))))
 
 
-def _from_crd(path: Path) -> Resource:
+def _from_crd(path: Path) -> ServedResource:
     spec = yaml.load(path.read_text(), yaml.CSafeLoader)["spec"]
     version = next(found for found in spec["versions"] if found["storage"])
-    return Resource(
+    return ServedResource(
         prefix=f"/apis/{spec['group']}/{version['name']}",
         plural=spec["names"]["plural"],
         kind=spec["names"]["kind"],

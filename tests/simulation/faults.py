@@ -7,7 +7,7 @@ from typing import Any
 
 from support.pod_statuses import disrupted, ended, rejected, restarted, running
 from trainshed.controller import orphans
-from trainshed.memory.errors import ApiError
+from trainshed.memory.errors import StatusError
 
 from .cluster import Cluster, OperatorProcess
 from .network_faults import FaultyNetwork, WriteFault, error_end
@@ -202,7 +202,7 @@ class Faults:
     def _ask(self, actor: str, verb: str, path: str, body: Object) -> None:
         try:
             self._cluster.server.request(actor, verb, path, body=body)
-        except ApiError:
+        except StatusError:
             return  # it is gone
 
     def _now(self) -> float:

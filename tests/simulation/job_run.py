@@ -18,7 +18,7 @@ from support.pod_statuses import ended
 from trainshed import crd
 from trainshed.api.framework import Framework
 from trainshed.frameworks import FRAMEWORKS
-from trainshed.memory.errors import ApiError
+from trainshed.memory.errors import StatusError
 
 from .cluster import NAMESPACE, Cluster, jobs
 from .nodes import PunctualKubelet
@@ -112,7 +112,7 @@ class JobRun:
         """Patch an object; return whether the server has accepted it."""
         try:
             self.cluster.server.request(actor, "PATCH", path, body=patch)
-        except ApiError:
+        except StatusError:
             return False
         return True
 

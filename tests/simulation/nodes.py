@@ -8,7 +8,7 @@ from typing import Any
 
 from support.audit.change import CREATED, DELETED, KUBELET, Change
 from support.pod_statuses import disrupted, ended, running, waiting
-from trainshed.memory.errors import ApiError
+from trainshed.memory.errors import StatusError
 
 from .cluster import NAMESPACE, Cluster
 from .server_events import observe_changes
@@ -167,7 +167,7 @@ class Nodes:
     def _ask(self, verb: str, path: str, body: Object) -> None:
         try:
             self._server.request(KUBELET, verb, path, body=body)
-        except ApiError:
+        except StatusError:
             return  # the pod is gone, or another has its name
 
     def _now(self) -> float:
@@ -209,7 +209,7 @@ class GangScheduler:
         phase = self._random.choice(PHASES) if left else ADMITTED
         try:
             self._cluster.server.request("scheduler", "PATCH", path, body={"status": {"phase": phase}})
-        except ApiError:
+        except StatusError:
             return  # it is gone
         if left:
             self._later(uid, left - 1)
@@ -250,7 +250,7 @@ class PunctualKubelet:
     def _ask(self, verb: str, path: str, body: Object) -> None:
         try:
             self._cluster.server.request(KUBELET, verb, path, body=body)
-        except ApiError as error:
+        except StatusError as error:
             if error.code not in (404, 409):  # the pod is gone, or another has its name
                 raise
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from support.audit.change import CREATED, DELETED, MODIFIED, Change, Request
 from trainshed.client.transport import Request as Sent
 from trainshed.memory.server import Server
-from trainshed.memory.store import Commit
+from trainshed.memory.versioned_store import Commit
 
 
 def observe_changes(server: Server, observe: Callable[[Change], None]) -> None:

@@ -25,11 +25,11 @@ from trainshed.frameworks import FRAMEWORKS
 from trainshed.local.cluster import LocalCluster
 from trainshed.local.node.downward import NodeFacts
 from trainshed.local.node.environment import EnvironmentResolver, Gpus
-from trainshed.local.node.kubelet import BackOff, Dependencies, Kubelet
+from trainshed.local.node.kubelet import BackOff, Kubelet, KubeletDependencies
 from trainshed.local.node.volumes import Volumes
 from trainshed.local.run import LocalController
 from trainshed.local.stored_objects import POD
-from trainshed.memory.store import merge_patch
+from trainshed.memory.versioned_store import merge_patch
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ def on_this_machine(request: JobRequest, happenings: tuple[Happening, ...], fold
     cluster.listeners.append(observe)
     resolver = EnvironmentResolver(cluster.find)
     volumes = Volumes(resolver, folder)
-    shared = Dependencies(
+    shared = KubeletDependencies(
         cluster, runtime, NoLogs(), now, folder, volumes, resolver, Gpus(()), NodeFacts("node"), QUICK
     )
 

@@ -8,7 +8,7 @@ import pytest
 from simulation.custom_resources import whole_server
 from simulation.server_events import observe_changes, observe_requests
 from trainshed.client.transport import Request
-from trainshed.memory.errors import ApiError
+from trainshed.memory.errors import StatusError
 from trainshed.memory.garbage_collector import GarbageCollector
 from trainshed.memory.server import Server
 
@@ -110,7 +110,7 @@ def test_all_changes_and_requests_are_recorded(server):
     observe_requests(server, lambda actor, request: requests.append((actor, request.verb, request.status)))
     make(server, "a")
     server.request("operator", "PATCH", f"{MAPS}/a", body={"data": {"key": "x"}})
-    with pytest.raises(ApiError):
+    with pytest.raises(StatusError):
         make(server, "a")
     server.request("user", "DELETE", f"{MAPS}/a")
     assert [(change.actor, change.verb, change.plural) for change in changes] == [

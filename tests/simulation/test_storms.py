@@ -13,7 +13,7 @@ from simulation.server_events import observe_changes
 from simulation.test_jobs import a_job
 from support.audit.change import CREATED, KUBELET, USER, Change
 from support.pod_statuses import rejected, running
-from trainshed.memory.errors import ApiError
+from trainshed.memory.errors import StatusError
 
 Pod = dict[str, Any]
 VICTIM = "job-worker-1"
@@ -44,7 +44,7 @@ class Storm:
     def ask(self, actor: str, verb: str, path: str, body: Pod) -> None:
         try:
             self.cluster.server.request(actor, verb, path, body=body)
-        except ApiError as error:
+        except StatusError as error:
             if error.code not in (404, 409):  # the pod is gone, or another has its name
                 raise
 

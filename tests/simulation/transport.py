@@ -17,7 +17,7 @@ from support.replace import replace
 from support.virtual_time import ScheduledCall, VirtualTimeLoop
 from trainshed.client.http import READ_TIMEOUT, REQUEST_TIMEOUT
 from trainshed.client.transport import Answer, Request, Stream, TransportError
-from trainshed.memory.errors import ApiError
+from trainshed.memory.errors import StatusError
 from trainshed.memory.server import Server
 from trainshed.memory.watch import Watch
 
@@ -99,12 +99,12 @@ class ReliableNetwork:
 
 def error_response(code: int, reason: str, message: str = "an injected error", retry_after: str = "") -> Answer:
     """Return an error response, as the server would send it."""
-    return Answer(code, ApiError(code, reason, message).content, retry_after)
+    return Answer(code, StatusError(code, reason, message).content, retry_after)
 
 
 def error_event(code: int, reason: str, message: str = "an injected error") -> bytes:
     """Return an ERROR line of a watch."""
-    return b'{"type":"ERROR","object":' + ApiError(code, reason, message).content + b"}\n"
+    return b'{"type":"ERROR","object":' + StatusError(code, reason, message).content + b"}\n"
 
 
 class SimulatedTransport:
@@ -159,7 +159,7 @@ class SimulatedTransport:
         stream = WatchStream(self, request.path, request.query)
         try:
             stream.open()
-        except ApiError as refused:
+        except StatusError as refused:
             yield Answer(refused.code, refused.content), _nothing()
             return
         self.streams[stream] = None
@@ -249,7 +249,7 @@ class WatchStream:
         self._held_back: list[bytes] = []
 
     def open(self) -> None:
-        """Open the watch on the server; raises `ApiError`."""
+        """Open the watch on the server; raises `StatusError`."""
         self._watch = self._transport.server.watch(self.path, self.query, self._send)
         if self._watch.closed:
             self.end(StreamEnd())

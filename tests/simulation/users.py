@@ -10,8 +10,8 @@ from support.audit.change import USER
 from trainshed.api import parse
 from trainshed.api.framework import JobDefaults
 from trainshed.frameworks import served
-from trainshed.memory.errors import ApiError
-from trainshed.memory.store import merge_patch
+from trainshed.memory.errors import StatusError
+from trainshed.memory.versioned_store import merge_patch
 
 from .cluster import NAMESPACE, Cluster
 from .schedule import SCOPE, SERVICES, JobRequest, Step, patch
@@ -179,7 +179,7 @@ class Users:
     def _ask(self, verb: str, path: str, body: Object | None = None) -> bool:
         try:
             self._cluster.server.request(USER, verb, path, body=body or {})
-        except ApiError:
+        except StatusError:
             return False
         return True
 

@@ -9,7 +9,7 @@ from support.replace import replace
 from trainshed.api import status_codec
 from trainshed.api.actions import ApiRefusal, CreatePod, CreateService, DeletePod, DeleteService, Plan, Snapshot
 from trainshed.api.framework import Framework, JobDefaults, own_container
-from trainshed.api.job import CleanPodPolicy, Job, Port, ReplicaGroup, RestartPolicy, RunPolicy, Scope
+from trainshed.api.job import CleanPodPolicy, Job, Port, ReplicaGroup, RestartPolicy, RestartScope, RunPolicy
 from trainshed.api.objects import RESTART_ATTEMPT_ANNOTATION, Container, Phase, Pod, Service
 from trainshed.api.parse import ParsedSpec
 from trainshed.api.status import ConditionType, Status
@@ -54,7 +54,7 @@ def a_job(kind="TFJob", *, restart="Never", name="mnist", options=None, policy=N
         groups=replicas,
         policy=policy or RunPolicy(),
         options=options,
-        scope=Scope(scope) if scope else None,
+        scope=RestartScope(scope) if scope else None,
         **rest,
     )
 

@@ -10,7 +10,7 @@ from trainshed.local.runtimes.protocol import ContainerSpec, SandboxSpec, StartF
 
 
 class ScriptedContainer:
-    """Implements `trainshed.local.runtimes.protocol.Container`; ends when the test or a signal says so."""
+    """Implements `trainshed.local.runtimes.protocol.RuntimeContainer`; ends when the test or a signal says so."""
 
     def __init__(self, pod: str, spec: ContainerSpec, *, stubborn: bool) -> None:
         self.pod = pod

@@ -26,10 +26,10 @@ from trainshed.client.transport import Request, RestClient
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.memory import built_in
 from trainshed.memory.garbage_collector import GarbageCollector
-from trainshed.memory.resources import Resource
+from trainshed.memory.in_process import MemoryTransport
+from trainshed.memory.resources import ServedResource
 from trainshed.memory.server import Server
-from trainshed.memory.store import Commit
-from trainshed.memory.transport import MemoryTransport
+from trainshed.memory.versioned_store import Commit
 
 NAMESPACE, OPERATOR, USER, NODE = "ml", "operator", "user", "node-0"
 GROUPS = (VOLCANO_GROUPS, COSCHEDULING_GROUPS, *gang.OPTIONAL)
@@ -48,7 +48,7 @@ class World:
 
     def __init__(self) -> None:
         self.now = T0
-        groups = (Resource(kind.prefix, kind.plural, kind.kind, status=True) for kind in GROUPS)
+        groups = (ServedResource(kind.prefix, kind.plural, kind.kind, status=True) for kind in GROUPS)
         jobs = (built_in.job_resource(framework) for framework in FRAMEWORKS)
         self.server = Server(self._time, (*built_in.BUILT_IN, *groups, *jobs))
         self.rest = RestClient(MemoryTransport(self.server, OPERATOR))

@@ -58,6 +58,9 @@ SPEAKERS = frozenset(("Event", "ConditionUpdate", "ApiRefusal", "Reverted", "Sta
 #: Module names that do not describe the content.
 EMPTY_NAMES = frozenset(("utils", "util", "common", "helpers", "helper", "base", "misc", "tools"))
 
+#: Names of two modules: `trainshed run`, and the run that it starts.
+HOMONYMS = frozenset(("run",))
+
 #: Package registries are a setting of the machine, not of the repository. In pieces: this file does not name them.
 REGISTRIES = tuple(
     ".".join(labels) for labels in (("pypi", "org"), ("pythonhosted", "org"), ("proxy", "golang", "org"))
@@ -148,6 +151,18 @@ def test_modules_have_specific_names() -> None:
     assert [
         name for folder in (OPERATOR, TESTS, HACK) for name, _ in scripts(folder) if Path(name).stem in EMPTY_NAMES
     ] == []
+
+
+def test_no_two_modules_of_the_operator_have_the_same_name() -> None:
+    names = Counter(Path(name).stem for name, _ in scripts(OPERATOR) if not name.endswith("__init__.py"))
+    assert {name for name, number in names.items() if number > 1} == HOMONYMS
+
+
+def test_no_two_classes_of_the_operator_have_the_same_name() -> None:
+    nodes = (node for _, source in scripts(OPERATOR) for node in ast.walk(ast.parse(source)))
+    names = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
+    assert "Job" in names
+    assert {name: number for name, number in names.items() if number > 1 and not name.startswith("_")} == {}
 
 
 def test_the_folder_of_the_operator_is_no_package() -> None:

@@ -16,7 +16,7 @@ from .job import (
     Replica,
     ReplicaGroup,
     RestartPolicy,
-    Scope,
+    RestartScope,
     ServiceForm,
 )
 from .objects import (
@@ -185,7 +185,7 @@ class Hooks(msgspec.Struct, frozen=True):
     #: Whether a replica bears the label `training.kubeflow.org/job-role: master`.
     is_leader: Callable[[Job, Replica], bool]
     #: The pods that a restart after a failure replaces, unless the user chooses.
-    scope: Callable[[Job], Scope]
+    scope: Callable[[Job], RestartScope]
     environment: Callable[[Job, JobDefaults], Environment]
     #: Problems of a job that the rules of its kind cannot express.
     validate: Callable[[Job, JobDefaults], tuple[str, ...]] = lambda _job, _defaults: ()

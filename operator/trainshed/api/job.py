@@ -86,7 +86,7 @@ class CleanPodPolicy(StrEnum):
     NONE = "None"
 
 
-class Scope(StrEnum):
+class RestartScope(StrEnum):
     """The pods that a restart replaces: the failed replica's, those of its role, or those of the job."""
 
     REPLICA = "Replica"
@@ -190,7 +190,7 @@ class Job(msgspec.Struct, frozen=True):
     groups: tuple[ReplicaGroup, ...]
     policy: RunPolicy
     options: object = None
-    scope: Scope | None = None
+    scope: RestartScope | None = None
     fail_on_disruption: bool = False
     force_delete_after: int | None = None
     startup_deadline: int | None = None

@@ -25,9 +25,9 @@ from .job import (
     Job,
     ReplicaGroup,
     RestartPolicy,
+    RestartScope,
     RunPolicy,
     Scheduling,
-    Scope,
     ServiceForm,
     packed,
 )
@@ -287,7 +287,7 @@ SERVICES = f"{PREFIX}services"
 #: All annotations of a job, with their values, the default first (that of SERVICES is a setting of the operator); the
 #: value of those without is a duration. The chart's admission policy and `trainshed render` refuse others.
 ANNOTATIONS: dict[str, tuple[str, ...]] = {
-    RESTART_SCOPE: ("Auto", *Scope),
+    RESTART_SCOPE: ("Auto", *RestartScope),
     ON_DISRUPTION: ("Replace", "Fail"),
     STARTUP_DEADLINE: (),
     FORCE_DELETE_AFTER: (),
@@ -307,7 +307,7 @@ MAX_DURATION = 365 * 24 * 3600
 class JobAnnotations(msgspec.Struct, frozen=True):
     """The parsed annotations; durations are in seconds, None means that the annotation is not set."""
 
-    scope: Scope | None = None
+    scope: RestartScope | None = None
     fail_on_disruption: bool = False
     force_delete_after: int | None = None
     startup_deadline: int | None = None
@@ -322,7 +322,7 @@ def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tup
     scope = _choice(annotations, RESTART_SCOPE, problems)
     disruption = _choice(annotations, ON_DISRUPTION, problems)
     found = JobAnnotations(
-        scope=Scope(scope) if scope in tuple(Scope) else None,
+        scope=RestartScope(scope) if scope in tuple(RestartScope) else None,
         fail_on_disruption=disruption == "Fail",
         force_delete_after=_duration(annotations, FORCE_DELETE_AFTER, problems),
         startup_deadline=_duration(annotations, STARTUP_DEADLINE, problems),

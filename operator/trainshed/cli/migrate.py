@@ -95,7 +95,7 @@ def effective_config(cluster_state: ClusterState, flags: tuple[str, ...]) -> Con
         raise click.ClickException(foreign_text.one_line(text)) from error
 
 
-class Children:
+class ChildrenByOwner:
     """The pods, Services and other objects of jobs, by the namespace and the uid of the job that owns them."""
 
     def __init__(self, pods: Iterable[Pod], services: Iterable[Service], others: Iterable[Dependent]) -> None:
@@ -135,7 +135,7 @@ async def _snapshots(lister: Lister, settings: Config, namespace: str, now: date
         for document in await lister.all(Path(framework.prefix, framework.plural, namespace), JOBS)
     ]
     # The children are listed after the jobs: objects created in between are then not reported as missing.
-    children = Children(
+    children = ChildrenByOwner(
         await lister.all(Path(CORE, "pods", namespace), PODS, JOB_NAME_LABEL),
         await lister.all(Path(CORE, "services", namespace), SERVICES, JOB_NAME_LABEL),
         [

@@ -17,7 +17,7 @@ from trainshed import rendering
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Document
 from trainshed.local import run as local_run
-from trainshed.local.failure_injection import Failure
+from trainshed.local.failure_injection import InjectedFailure
 from trainshed.local.failure_injection import parse as parse_failure
 from trainshed.local.options import RUNTIMES, LocalJob, Options, Refused, check_size
 from trainshed.local.output import printable
@@ -26,7 +26,7 @@ from trainshed.local.state_folder import Unusable, default_place
 from trainshed.local.tasks import described
 from trainshed.manifests.manifest import Manifest
 from trainshed.process import TextFormatter
-from trainshed.rendering import Objects
+from trainshed.rendering import RenderedObjects
 
 from . import download, sources
 
@@ -36,7 +36,9 @@ KINDS = (("v1", "ConfigMap"), ("v1", "Secret"), ("v1", "PersistentVolumeClaim"))
 SHOWN, SHOWN_LENGTH = 10, 200
 
 
-def _failures(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Failure, ...]:
+def _failures(
+    _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[InjectedFailure, ...]:
     try:
         return tuple(map(parse_failure, values))
     except ValueError as error:
@@ -195,7 +197,7 @@ def _jobs(manifests: Iterable[Manifest], namespace: str) -> list[LocalJob]:
     """Return the jobs to run; ends the program after printing what is wrong with them, as `render` does."""
     found = [(manifest, sources.rendered(manifest, namespace, JobDefaults())) for manifest in manifests]
     places: dict[tuple[str, ...], str] = {}
-    rendered: list[tuple[Manifest, Objects]] = []
+    rendered: list[tuple[Manifest, RenderedObjects]] = []
     for manifest, objects in found:
         if objects is None:
             sys.exit(1)
@@ -209,7 +211,7 @@ def _jobs(manifests: Iterable[Manifest], namespace: str) -> list[LocalJob]:
     return [_job(manifest.document, objects, namespace) for manifest, objects in rendered]
 
 
-def _job(document: Document, found: Objects, namespace: str) -> LocalJob:
+def _job(document: Document, found: RenderedObjects, namespace: str) -> LocalJob:
     """Return a job that can run, with its objects."""
     placed = _placed(rendering.without_nulls(document), namespace)
     named = {**placed, "metadata": {**placed["metadata"], "name": found.job.name}}

@@ -17,7 +17,7 @@ from trainshed.manifests.manifest import Manifest
 from trainshed.manifests.manifest import read as manifests_of
 from trainshed.manifests.nodes import BadManifest
 from trainshed.manifests.reader import LARGEST
-from trainshed.rendering import KNOWN, Objects, Selection, select
+from trainshed.rendering import KNOWN, RenderedObjects, Selection, select
 
 from . import download
 
@@ -50,7 +50,9 @@ def selected(files: Iterable[str], *, recursive: bool) -> Selection:
     return found
 
 
-def rendered(manifest: Manifest, namespace: str, defaults: JobDefaults, *, with_pods: bool = False) -> Objects | None:
+def rendered(
+    manifest: Manifest, namespace: str, defaults: JobDefaults, *, with_pods: bool = False
+) -> RenderedObjects | None:
     """Return a job and the objects of it, or None after printing where it stands and what is wrong with it.
 
     `with_pods` is whether a pod that the API server would refuse is wrong, too.

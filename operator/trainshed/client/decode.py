@@ -91,7 +91,7 @@ class PodStatus(msgspec.Struct, gc=False, rename="camel"):
     init_container_statuses: list[ContainerStatus] | None = None
 
 
-class ContainerSpec(msgspec.Struct, gc=False, rename="camel"):
+class DeclaredContainer(msgspec.Struct, gc=False, rename="camel"):
     """The name and restart policy of a container; an init container with policy Always is a sidecar (KEP-753)."""
 
     name: str = ""
@@ -102,8 +102,8 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     """The node of a pod, and its containers in order."""
 
     node_name: str | None = None
-    containers: list[ContainerSpec] | None = None
-    init_containers: list[ContainerSpec] | None = None
+    containers: list[DeclaredContainer] | None = None
+    init_containers: list[DeclaredContainer] | None = None
 
 
 PHASES = {str(phase): phase for phase in Phase}
@@ -226,7 +226,7 @@ def _identity(meta: ObjectMeta) -> Identity:
 
 
 def _containers(
-    found: list[ContainerStatus] | None, specs: list[ContainerSpec] | None, *, init: bool
+    found: list[ContainerStatus] | None, specs: list[DeclaredContainer] | None, *, init: bool
 ) -> tuple[Container, ...]:
     """Return the containers in the order of the spec: the kubelet sorts their statuses by name."""
     if not found:

@@ -145,7 +145,7 @@ METADATA: Decoder[ObjectMeta] = Decoder(
 )
 
 
-class Event(msgspec.Struct, rename="camel"):
+class EventContent(msgspec.Struct, rename="camel"):
     """What is read of an Event: text and times."""
 
     message: object = None
@@ -156,9 +156,11 @@ class Event(msgspec.Struct, rename="camel"):
 
 #: Their fields that are set, by their names in JSON.
 EVENTS: Decoder[Document] = Decoder(
-    msgspec.json.Decoder(Event),
+    msgspec.json.Decoder(EventContent),
     lambda found, _: {
-        field.encode_name: value for field in msgspec.structs.fields(Event) if (value := getattr(found, field.name))
+        field.encode_name: value
+        for field in msgspec.structs.fields(EventContent)
+        if (value := getattr(found, field.name))
     },
 )
 

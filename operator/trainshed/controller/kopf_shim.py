@@ -102,7 +102,7 @@ class PartialObject(msgspec.Struct):
     metadata: Metadata = msgspec.field(default_factory=Metadata)
 
 
-class WatchEvent(msgspec.Struct):
+class PartialEvent(msgspec.Struct):
     """A line of a watch."""
 
     type: str
@@ -146,7 +146,7 @@ def _identity(beginning: bytes) -> bytes:
     if head is None:
         return b""
     known = Metadata(head.name, head.namespace, head.uid, head.version)
-    return msgspec.json.encode(WatchEvent(head.type, PartialObject(known)))
+    return msgspec.json.encode(PartialEvent(head.type, PartialObject(known)))
 
 
 class NewEvents:
@@ -159,7 +159,7 @@ class NewEvents:
     def __init__(self, content: aiohttp.StreamReader, is_known: IsKnown) -> None:
         self._content = content
         self._is_known = is_known
-        self._decoder = msgspec.json.Decoder(WatchEvent)
+        self._decoder = msgspec.json.Decoder(PartialEvent)
         self._next_bookmark = 0.0
 
     def __getattr__(self, name: str) -> object:
@@ -182,17 +182,17 @@ class NewEvents:
                     yield (msgspec.json.encode(event) if event else line) + b"\n"
                 elif (now := asyncio.get_running_loop().time()) >= self._next_bookmark:
                     self._next_bookmark = now + BOOKMARK_INTERVAL
-                    yield msgspec.json.encode(WatchEvent("BOOKMARK", event.object)) + b"\n"
+                    yield msgspec.json.encode(PartialEvent("BOOKMARK", event.object)) + b"\n"
         yield current.ended(b"")
 
-    def _event(self, line: bytes) -> WatchEvent | None:
+    def _event(self, line: bytes) -> PartialEvent | None:
         with contextlib.suppress(msgspec.DecodeError, RecursionError):
             event = self._decoder.decode(line)
             if event.type in ("ADDED", "MODIFIED", DELETED):
                 return event
         return None
 
-    def _has(self, event: WatchEvent) -> bool:
+    def _has(self, event: PartialEvent) -> bool:
         """Return whether the cache has what this event says."""
         found = event.object.metadata
         if event.type == DELETED:

@@ -36,10 +36,10 @@ from trainshed.plan.messages import job_conditions, writes
 from trainshed.plan.pod_groups import latest_message
 from trainshed.process import job_fields
 
-from .backoff import may_last
 from .cache import Cache
 from .events import EventRecorder
 from .executor import Executor, is_role_update
+from .job_errors import may_last
 from .observer import Observer
 from .result import Result
 from .status_writes import FALSE_CONFLICTS, StatusDebounce, StatusRejections, StatusWrites, reverted_fields

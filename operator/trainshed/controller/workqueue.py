@@ -15,7 +15,7 @@ from trainshed.client import ApiError, Conflict, PreviousJobTerminating
 from trainshed.client.flow_control import RECONCILE_NUMBER, TASK_WRAPPER
 from trainshed.process import job_fields
 
-from .backoff import (
+from .job_errors import (
     AFTER_CONFLICT,
     AFTER_ERROR,
     AFTER_REFUSAL,
@@ -23,7 +23,7 @@ from .backoff import (
     LASTING,
     LONG,
     PAUSE,
-    Failures,
+    JobErrors,
     limits_of,
 )
 from .loop_time import INSTANT, LoopTime, Timed
@@ -73,7 +73,7 @@ class WorkQueue:
         self._again: set[JobKey] = set()
         self._continued: set[JobKey] = set()
         self._later: dict[JobKey, asyncio.TimerHandle] = {}
-        self._failures, self._refused = Failures(), RefusedJobs()
+        self._failures, self._refused = JobErrors(), RefusedJobs()
         self._not_before: dict[JobKey, float] = {}
         self._gone: set[JobKey] = set()
         self._starting: dict[JobKey, asyncio.TimerHandle] = {}

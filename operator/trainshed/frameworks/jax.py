@@ -19,7 +19,7 @@ from trainshed.api.framework import (
     Variable,
     literals,
 )
-from trainshed.api.job import Job, Replica, RestartPolicy, Scope
+from trainshed.api.job import Job, Replica, RestartPolicy, RestartScope
 from trainshed.api.spec import JobSpec, ReplicaSpec, RunPolicyField, RunPolicySpec
 
 PORT = 6666
@@ -64,7 +64,7 @@ JAX = Framework(
     hooks=Hooks(
         success_policy=lambda _job: SuccessPolicy("Worker", Quorum.ALL, qualified=True),
         is_leader=lambda _job, replica: replica.index == 0,
-        scope=lambda _job: Scope.JOB,
+        scope=lambda _job: RestartScope.JOB,
         environment=environment,
     ),
     selectors=True,

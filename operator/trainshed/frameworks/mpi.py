@@ -26,7 +26,7 @@ from trainshed.api.framework import (
     SuccessPolicy,
     Variable,
 )
-from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope
+from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, RestartScope
 from trainshed.api.objects import CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, DesiredDependent
 from trainshed.api.replicas import replicas_by_name
 from trainshed.api.spec import Count, JobSpec, ReplicaSpec, RunPolicyField, RunPolicySpec
@@ -108,10 +108,14 @@ def options(spec: MPIJobSpec, _replicas: tuple[ReplicaGroup, ...]) -> MPIJobOpti
     return MPIJobOptions(slots=spec.slots_per_worker or 1, main_container=spec.main_container or "")
 
 
-def scope(job: Job) -> Scope:
+def scope(job: Job) -> RestartScope:
     """Return `Job`: ranks start and end together; `Replica` if the launcher polls for hosts, as in elastic Horovod."""
     launcher = job.of(LAUNCHER)
-    return Scope.REPLICA if launcher and any(DISCOVER in word for word in _words(launcher.template)) else Scope.JOB
+    return (
+        RestartScope.REPLICA
+        if launcher and any(DISCOVER in word for word in _words(launcher.template))
+        else RestartScope.JOB
+    )
 
 
 def environment(job: Job, _defaults: JobDefaults) -> Environment:
@@ -137,7 +141,7 @@ def dependents(job: Job, job_defaults: JobDefaults, pods: PodNames) -> tuple[Des
     name, account, count = launcher_name(job.name), _account(job), _workers(job)
     labels, slots = (("app", job.name),), f" slots={job.options_as(MPIJobOptions).slots}\n"
     entered = _of_workers(job, pods.existing)
-    if len(entered) < count and (job.scope or scope(job)) is Scope.JOB:
+    if len(entered) < count and (job.scope or scope(job)) is RestartScope.JOB:
         entered = []
     data = {
         HOSTFILE: (f"{name}{slots}" if computes(job) else "")

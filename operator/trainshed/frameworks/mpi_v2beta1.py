@@ -29,7 +29,7 @@ from trainshed.api.framework import (
     Variable,
     literals,
 )
-from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope
+from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, RestartScope
 from trainshed.api.objects import CONFIG_MAPS, DesiredDependent
 from trainshed.api.replicas import replicas_by_name
 from trainshed.api.spec import CommonRunPolicySpec, Count, JobSpec, Level, ReplicaSpec, Rule, null_is
@@ -168,10 +168,10 @@ def start_after(job: Job, role: str) -> StartOrder | None:
     return StartOrder(WORKER, requested=True) if waits else None
 
 
-def scope(job: Job) -> Scope:
+def scope(job: Job) -> RestartScope:
     """Return `Job`: ranks start and end together; `Replica` if the launcher polls for hosts, as in elastic Horovod."""
     launcher = job.of(LAUNCHER)
-    return Scope.REPLICA if launcher and DISCOVER in str(launcher.template.get("spec")) else Scope.JOB
+    return RestartScope.REPLICA if launcher and DISCOVER in str(launcher.template.get("spec")) else RestartScope.JOB
 
 
 def extra_labels(job: Job, replica: Replica) -> tuple[tuple[str, str], ...]:

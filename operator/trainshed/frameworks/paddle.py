@@ -19,7 +19,7 @@ from trainshed.api.framework import (
     Variable,
     literals,
 )
-from trainshed.api.job import Job, Replica, RestartPolicy, Scope
+from trainshed.api.job import Job, Replica, RestartPolicy, RestartScope
 from trainshed.api.spec import Elasticity, JobSpec, ReplicaSpec, RunPolicyField, RunPolicySpec
 
 PORT = 36543
@@ -85,7 +85,7 @@ PADDLE = Framework(
     hooks=Hooks(
         success_policy=success_policy,
         is_leader=lambda _job, replica: replica.role == "Master",
-        scope=lambda _job: Scope.JOB,
+        scope=lambda _job: RestartScope.JOB,
         environment=environment,
     ),
     selectors=True,

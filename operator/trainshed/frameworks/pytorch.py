@@ -23,7 +23,7 @@ from trainshed.api.framework import (
     SuccessPolicy,
     Variable,
 )
-from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope, packed
+from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, RestartScope, packed
 from trainshed.api.objects import AUTOSCALERS, DesiredDependent
 from trainshed.api.spec import (
     Count,
@@ -257,13 +257,13 @@ def is_leader(job: Job, replica: Replica) -> bool:
     return replica == Replica(leader(job), 0)
 
 
-def scope(job: Job) -> Scope:
+def scope(job: Job) -> RestartScope:
     """Return `Replica` for an elastic job, which a restarted pod can rejoin; other process groups start together.
 
     So do those of the static rendezvous: with it, replicas that restart alone can wait for each other without end.
     """
     elastic = job.options_as(PyTorchJobOptions).elastic
-    return Scope.REPLICA if elastic and elastic.backend != STATIC else Scope.JOB
+    return RestartScope.REPLICA if elastic and elastic.backend != STATIC else RestartScope.JOB
 
 
 def environment(job: Job, _defaults: JobDefaults) -> Environment:

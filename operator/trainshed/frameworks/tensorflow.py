@@ -25,7 +25,7 @@ from trainshed.api.framework import (
     SuccessPolicy,
     Variable,
 )
-from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope, ServiceForm
+from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, RestartScope, ServiceForm
 from trainshed.api.objects import CONFIG_MAPS, DesiredDependent
 from trainshed.api.spec import JobSpec, Level, ReplicaSpec, Rule, RunPolicyField, RunPolicySpec
 from trainshed.api.validation import list_length, variable_too_long
@@ -100,9 +100,9 @@ def is_leader(job: Job, replica: Replica) -> bool:
     return replica == Replica("Worker", 0)
 
 
-def scope(job: Job) -> Scope:
+def scope(job: Job) -> RestartScope:
     """Return `Replica` with parameter servers: a restarted pod can rejoin; synchronous workers start together."""
-    return Scope.REPLICA if job.of("PS") or _dynamic(job) else Scope.JOB
+    return RestartScope.REPLICA if job.of("PS") or _dynamic(job) else RestartScope.JOB
 
 
 def environment(job: Job, job_defaults: JobDefaults) -> Environment:

@@ -19,7 +19,7 @@ from trainshed.api.framework import (
     Variable,
     literals,
 )
-from trainshed.api.job import Job, Replica, RestartPolicy, Scope
+from trainshed.api.job import Job, Replica, RestartPolicy, RestartScope
 from trainshed.api.spec import JobSpec, ReplicaSpec, RunPolicyField, RunPolicySpec
 from trainshed.api.validation import list_length, required_role, single_replica, variable_too_long
 
@@ -75,7 +75,7 @@ XGBOOST = Framework(
     hooks=Hooks(
         success_policy=lambda _job: SuccessPolicy("Master", Quorum.ALL, qualified=False),
         is_leader=lambda _job, replica: replica.role == "Master",
-        scope=lambda _job: Scope.JOB,
+        scope=lambda _job: RestartScope.JOB,
         environment=environment,
         validate=validate,
         start_after=lambda _job, role: None if role == "Master" else StartOrder("Master"),

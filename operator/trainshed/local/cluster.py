@@ -13,7 +13,7 @@ from trainshed.memory.built_in import BUILT_IN, NAMESPACES, PODS, job_resource
 from trainshed.memory.garbage_collector import GarbageCollector
 from trainshed.memory.registry import DeleteOptions, object_key
 from trainshed.memory.server import Server
-from trainshed.memory.store import Commit
+from trainshed.memory.versioned_store import Commit
 
 from .stored_objects import POD, Listener, Stored, as_created, is_deleted
 

@@ -19,7 +19,7 @@ SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class InjectedFailure:
     """A replica, and when it is killed: after some seconds, or once when a line of its output matches."""
 
     replica: str
@@ -31,15 +31,15 @@ class Failure:
         return is_named(self.replica, job_name(pod), str(pod["metadata"]["name"]))
 
 
-def parse(text: str) -> Failure:
+def parse(text: str) -> InjectedFailure:
     """Return the failure that the user has written; raises ValueError."""
     found = FORM.fullmatch(text)
     if not found:
         raise ValueError(f"{text!r} is not a replica and a time or a pattern: worker-1@20s, or worker-1@'step 100'")
     if seconds := SECONDS.fullmatch(found[2]):
-        return Failure(found[1], float(seconds[1]))
+        return InjectedFailure(found[1], float(seconds[1]))
     try:
-        return Failure(found[1], line=re.compile(found[2].encode()))
+        return InjectedFailure(found[1], line=re.compile(found[2].encode()))
     except re.error as error:
         raise ValueError(f"{found[2]!r} is not a regular expression: {error}") from error
 
@@ -47,7 +47,7 @@ def parse(text: str) -> Failure:
 class FailureInjector:
     """Implements `runtimes.protocol.LogSink`: passes output on, and calls `kill` with the pod to be killed."""
 
-    def __init__(self, failures: Sequence[Failure], logs: LogSink, kill: Callable[[str], None]) -> None:
+    def __init__(self, failures: Sequence[InjectedFailure], logs: LogSink, kill: Callable[[str], None]) -> None:
         self._failures = failures
         self._done: set[tuple[int, str]] = set()
         self._logs = logs

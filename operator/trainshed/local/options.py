@@ -12,7 +12,7 @@ from trainshed.api.job import Document, Job
 from trainshed.local.runtimes.docker_cli import ENGINES
 
 from . import pod_validation
-from .failure_injection import Failure
+from .failure_injection import InjectedFailure
 from .output import is_named, printable
 
 RUNTIMES = ("auto", "namespaces", "processes", *ENGINES)
@@ -63,7 +63,7 @@ class Options:
     only: tuple[str, ...] = ()
     colour: bool = True
     json: bool = False
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[InjectedFailure, ...] = ()
     job_defaults: JobDefaults = field(default_factory=JobDefaults)
 
     def check(self) -> None:

@@ -24,15 +24,15 @@ from trainshed.controller.observer import Observer
 from trainshed.local.node.downward import NodeFacts, allocatable
 from trainshed.local.node.environment import EnvironmentResolver, Gpus, gpu_numbers
 from trainshed.local.node.exec_server import ExecServer
-from trainshed.local.node.kubelet import Dependencies, Kubelet
+from trainshed.local.node.kubelet import Kubelet, KubeletDependencies
 from trainshed.local.node.volumes import ANY_USER, OWN_USER, Volumes
 from trainshed.local.runtimes.docker_cli import ENGINES
 from trainshed.local.runtimes.hosts import LOOPBACK, Hosts
 from trainshed.local.runtimes.protocol import Runtime
-from trainshed.memory.errors import ApiError
+from trainshed.memory.errors import StatusError
+from trainshed.memory.in_process import MemoryTransport
 from trainshed.memory.server import Server
 from trainshed.memory.strategies import DEFAULT_GRACE, bounded_grace
-from trainshed.memory.transport import MemoryTransport
 from trainshed.process import Clock
 
 from . import summary, tasks
@@ -163,7 +163,7 @@ class LocalRun:
             try:
                 for document in (*self._options.objects, *(item.runnable for item in self._options.jobs)):
                     self._cluster.apply(document)
-            except ApiError as error:
+            except StatusError as error:
                 raise Refused(error.message) from error
             await self._until_over(runtime, kubelet, controller)
         finally:
@@ -325,7 +325,7 @@ class LocalRun:
         modes = ANY_USER if self._choice.name in ENGINES else OWN_USER
         address = LOOPBACK if self._choice.name == "processes" else str(hosts.gateway)
         return Kubelet(
-            Dependencies(
+            KubeletDependencies(
                 cluster=self._cluster,
                 runtime=runtime,
                 logs=self._injector,

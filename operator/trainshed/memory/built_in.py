@@ -9,7 +9,7 @@ from trainshed.api.framework import Framework
 
 from . import strategies
 from .errors import invalid
-from .resources import Resource
+from .resources import ServedResource
 
 Document = dict[str, Any]
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -33,7 +33,7 @@ def _check_immutable(before: Document, after: Document) -> Document:
     return after
 
 
-PODS = Resource(
+PODS = ServedResource(
     "/api/v1",
     "pods",
     "Pod",
@@ -43,7 +43,7 @@ PODS = Resource(
     default=strategies.default_pod,
     check_update=strategies.check_pod_update,
 )
-SERVICES = Resource(
+SERVICES = ServedResource(
     "/api/v1",
     "services",
     "Service",
@@ -54,9 +54,9 @@ SERVICES = Resource(
     default=strategies.default_service,
     check_update=strategies.check_service_update,
 )
-NAMESPACES = Resource("/api/v1", "namespaces", "Namespace", namespaced=False, status=True, dns_label_name=True)
-QUOTAS = Resource("/api/v1", "resourcequotas", "ResourceQuota", status=True)
-LEASES = Resource(
+NAMESPACES = ServedResource("/api/v1", "namespaces", "Namespace", namespaced=False, status=True, dns_label_name=True)
+QUOTAS = ServedResource("/api/v1", "resourcequotas", "ResourceQuota", status=True)
+LEASES = ServedResource(
     "/apis/coordination.k8s.io/v1",
     "leases",
     "Lease",
@@ -70,14 +70,14 @@ BUILT_IN = (
     NAMESPACES,
     QUOTAS,
     LEASES,
-    Resource(
+    ServedResource(
         "/api/v1",
         "configmaps",
         "ConfigMap",
         known_fields=frozenset(("data", "binaryData", "immutable")),
         check_update=_check_immutable,
     ),
-    Resource(
+    ServedResource(
         "/api/v1",
         "secrets",
         "Secret",
@@ -85,19 +85,19 @@ BUILT_IN = (
         check_update=lambda _before, after: _default_secret(after),
         known_fields=frozenset(("data", "stringData", "type", "immutable")),
     ),
-    Resource("/api/v1", "serviceaccounts", "ServiceAccount"),
-    Resource("/api/v1", "persistentvolumeclaims", "PersistentVolumeClaim", status=True),
-    Resource("/api/v1", "events", "Event", create_on_put=True),
-    Resource("/api/v1", "nodes", "Node", namespaced=False, status=True),
-    Resource(RBAC, "roles", "Role", create_on_put=True, known_fields=frozenset(("rules",))),
-    Resource(RBAC, "rolebindings", "RoleBinding", create_on_put=True),
-    Resource("/apis/autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", status=True),
+    ServedResource("/api/v1", "serviceaccounts", "ServiceAccount"),
+    ServedResource("/api/v1", "persistentvolumeclaims", "PersistentVolumeClaim", status=True),
+    ServedResource("/api/v1", "events", "Event", create_on_put=True),
+    ServedResource("/api/v1", "nodes", "Node", namespaced=False, status=True),
+    ServedResource(RBAC, "roles", "Role", create_on_put=True, known_fields=frozenset(("rules",))),
+    ServedResource(RBAC, "rolebindings", "RoleBinding", create_on_put=True),
+    ServedResource("/apis/autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", status=True),
 )
 
 
-def job_resource(framework: Framework) -> Resource:
+def job_resource(framework: Framework) -> ServedResource:
     """Return the resource of a kind of job, without the schema of its CRD: the jobs have been checked before."""
-    return Resource(
+    return ServedResource(
         prefix=framework.prefix,
         plural=framework.plural,
         kind=framework.kind,

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 
-class ApiError(Exception):
+class StatusError(Exception):
     """An error response; `more` are further fields of the Status, `wait` is the value of `Retry-After`."""
 
     def __init__(self, code: int, reason: str, message: str, wait: str = "", **more: object) -> None:
@@ -33,53 +33,53 @@ class ApiError(Exception):
         return orjson.dumps(self.status)
 
 
-def not_found(plural: str, name: str) -> ApiError:
+def not_found(plural: str, name: str) -> StatusError:
     """Return 404: there is no such object."""
-    return ApiError(404, "NotFound", f'{plural} "{name}" not found')
+    return StatusError(404, "NotFound", f'{plural} "{name}" not found')
 
 
-def unknown_path() -> ApiError:
+def unknown_path() -> StatusError:
     """Return 404: there is no such resource."""
-    return ApiError(404, "NotFound", "the server could not find the requested resource")
+    return StatusError(404, "NotFound", "the server could not find the requested resource")
 
 
-def unknown_group() -> ApiError:
+def unknown_group() -> StatusError:
     """Return 404: there is no such API group; the response is plain text."""
     text = "404 page not found\n"
-    return ApiError(404, "", text, text=text)
+    return StatusError(404, "", text, text=text)
 
 
-def already_exists(plural: str, name: str) -> ApiError:
+def already_exists(plural: str, name: str) -> StatusError:
     """Return 409: an object of this name exists."""
-    return ApiError(409, "AlreadyExists", f'{plural} "{name}" already exists')
+    return StatusError(409, "AlreadyExists", f'{plural} "{name}" already exists')
 
 
-def conflict(plural: str, name: str, why: str) -> ApiError:
+def conflict(plural: str, name: str, why: str) -> StatusError:
     """Return 409: the object does not match a precondition."""
-    return ApiError(409, "Conflict", f'Operation cannot be fulfilled on {plural} "{name}": {why}')
+    return StatusError(409, "Conflict", f'Operation cannot be fulfilled on {plural} "{name}": {why}')
 
 
-def changed(plural: str, name: str) -> ApiError:
+def changed(plural: str, name: str) -> StatusError:
     """Return 409: the object has a newer version."""
     why = "the object has been modified; please apply your changes to the latest version and try again"
     return conflict(plural, name, why)
 
 
-def forbidden(plural: str, name: str, why: str) -> ApiError:
+def forbidden(plural: str, name: str, why: str) -> StatusError:
     """Return 403."""
-    return ApiError(403, "Forbidden", f'{plural} "{name}" is forbidden: {why}')
+    return StatusError(403, "Forbidden", f'{plural} "{name}" is forbidden: {why}')
 
 
-def invalid(kind: str, name: str, why: str) -> ApiError:
+def invalid(kind: str, name: str, why: str) -> StatusError:
     """Return 422: the object fails validation."""
-    return ApiError(422, "Invalid", f'{kind} "{name}" is invalid: {why}')
+    return StatusError(422, "Invalid", f'{kind} "{name}" is invalid: {why}')
 
 
-def bad_request(why: str) -> ApiError:
+def bad_request(why: str) -> StatusError:
     """Return 400."""
-    return ApiError(400, "BadRequest", why)
+    return StatusError(400, "BadRequest", why)
 
 
-def expired(message: str, start: str = "") -> ApiError:
+def expired(message: str, start: str = "") -> StatusError:
     """Return 410: the version is compacted; `start` is the token that continues a list at the current version."""
-    return ApiError(410, "Expired", message, metadata={"continue": start} if start else {})
+    return StatusError(410, "Expired", message, metadata={"continue": start} if start else {})

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from .built_in import NAMESPACES
-from .errors import ApiError
+from .errors import StatusError
 from .registry import FOREGROUND, ORPHAN
-from .resources import Resource
+from .resources import ServedResource
 from .server import Server
-from .store import Location, StoredObject
+from .versioned_store import Location, StoredObject
 
 Document = dict[str, Any]
 #: The actor of its requests.
@@ -45,7 +45,7 @@ class GarbageCollector:
         """Execute a write; 404 and 409 are ignored."""
         try:
             self._server.request(COLLECTOR, write.verb, write.path, body=write.body)
-        except ApiError as error:
+        except StatusError as error:
             if error.code not in (404, 409):
                 raise
 
@@ -167,6 +167,6 @@ def _orphan(location: Location, dependent: StoredObject, uid: str) -> PendingWri
     return _patch(location, dependent, {"ownerReferences": owners or None})
 
 
-def _remove_finalizer(resource: Resource, key: str, owner: StoredObject, finalizer: str) -> PendingWrite:
+def _remove_finalizer(resource: ServedResource, key: str, owner: StoredObject, finalizer: str) -> PendingWrite:
     left = [name for name in owner.document["metadata"]["finalizers"] if name != finalizer]
     return _patch((resource, key), owner, {"finalizers": left})

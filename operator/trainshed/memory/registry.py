@@ -9,10 +9,10 @@ from typing import Any
 
 from . import strategies
 from .built_in import NAMESPACES, PODS, QUOTAS
-from .errors import ApiError, already_exists, bad_request, conflict, forbidden, invalid, not_found
-from .resources import Resource
-from .store import Store, StoredObject, merge_patch
+from .errors import StatusError, already_exists, bad_request, conflict, forbidden, invalid, not_found
+from .resources import ServedResource
 from .strategies import FINISHED
+from .versioned_store import StoredObject, VersionedStore, merge_patch
 
 Document = dict[str, Any]
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
@@ -39,14 +39,14 @@ class DeleteOptions:
 class Deletion:
     """Deletes objects; `timestamp` formats the time of day, plus a number of seconds."""
 
-    def __init__(self, store: Store, stamp: Callable[[float], str]) -> None:
+    def __init__(self, store: VersionedStore, stamp: Callable[[float], str]) -> None:
         self._store = store
         self._timestamp = stamp
 
     def delete(
-        self, resource: Resource, key: str, found: StoredObject, options: DeleteOptions
+        self, resource: ServedResource, key: str, found: StoredObject, options: DeleteOptions
     ) -> tuple[Document, bool]:
-        """Delete an object or mark it for deletion; return it and whether it is gone. Raises `ApiError`."""
+        """Delete an object or mark it for deletion; return it and whether it is gone. Raises `StatusError`."""
         _check_preconditions(resource, found.document["metadata"], options.preconditions)
         marked = self._marked(resource, found.document, options)
         if marked is None:  # it was marked before, with the same grace period
@@ -66,7 +66,7 @@ class Deletion:
         marked = before["metadata"].get("deletionGracePeriodSeconds") == 0
         return marked and not after["metadata"].get("finalizers")
 
-    def _marked(self, resource: Resource, document: Document, options: DeleteOptions) -> Document | None:
+    def _marked(self, resource: ServedResource, document: Document, options: DeleteOptions) -> Document | None:
         """Return the object marked for deletion; None if the mark does not change."""
         if resource is PODS:
             return self._marked_pod(document, options)
@@ -128,7 +128,7 @@ def _with_policy_finalizer(metadata: Document, policy: str) -> Document:
     return {**rest, "finalizers": after} if after else rest
 
 
-def _check_preconditions(resource: Resource, metadata: Document, preconditions: Document) -> None:
+def _check_preconditions(resource: ServedResource, metadata: Document, preconditions: Document) -> None:
     for field_, word in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         wanted = preconditions.get(field_)
         if wanted and wanted != metadata[field_]:
@@ -136,8 +136,8 @@ def _check_preconditions(resource: Resource, metadata: Document, preconditions: 
             raise conflict(resource.full_name, metadata["name"], why)
 
 
-def admit_to_namespace(store: Store, resource: Resource, namespace: str, name: str) -> None:
-    """Raise `ApiError` if the namespace is missing or terminating."""
+def admit_to_namespace(store: VersionedStore, resource: ServedResource, namespace: str, name: str) -> None:
+    """Raise `StatusError` if the namespace is missing or terminating."""
     if not resource.namespaced:
         return
     found = store.get(NAMESPACES, namespace)
@@ -148,8 +148,8 @@ def admit_to_namespace(store: Store, resource: Resource, namespace: str, name: s
         raise forbidden(resource.full_name, name, why)
 
 
-def check_quota(store: Store, resource: Resource, namespace: str, name: str) -> None:
-    """Raise `ApiError` if one more pod exceeds a quota."""
+def check_quota(store: VersionedStore, resource: ServedResource, namespace: str, name: str) -> None:
+    """Raise `StatusError` if one more pod exceeds a quota."""
     if resource is not PODS:
         return
     for key, quota in store.table(QUOTAS).items():
@@ -163,7 +163,7 @@ def check_quota(store: Store, resource: Resource, namespace: str, name: str) -> 
             raise forbidden("pods", name, why)
 
 
-def counted_pods(store: Store, namespace: str) -> int:
+def counted_pods(store: VersionedStore, namespace: str) -> int:
     """Return the number of pods that a quota counts: those that have not finished."""
     pods = store.table(PODS).items()
     return sum(
@@ -172,12 +172,12 @@ def counted_pods(store: Store, namespace: str) -> int:
 
 
 class Registry:
-    """Writes into a store; `now` is the time of day in seconds since 1970. Every method may raise `ApiError`.
+    """Writes into a store; `now` is the time of day in seconds since 1970. Every method may raise `StatusError`.
 
     `seed` makes the uids.
     """
 
-    def __init__(self, store: Store, now: Callable[[], float], seed: int) -> None:
+    def __init__(self, store: VersionedStore, now: Callable[[], float], seed: int) -> None:
         self._store = store
         self._now = now
         self._seed = seed
@@ -188,12 +188,14 @@ class Registry:
         """Return the time of day, plus `later` seconds, as a timestamp."""
         return datetime.fromtimestamp(int(self._now() + later), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def create(self, resource: Resource, namespace: str, body: Document) -> StoredObject:
+    def create(self, resource: ServedResource, namespace: str, body: Document) -> StoredObject:
         """Create an object; return it as stored."""
         body = strategies.with_name(body, namespace, "", f"{self._created:05x}")
         return self._create(resource, namespace, body)
 
-    def replace(self, resource: Resource, namespace: str, name: str, body: Document, part: str = "") -> StoredObject:
+    def replace(
+        self, resource: ServedResource, namespace: str, name: str, body: Document, part: str = ""
+    ) -> StoredObject:
         """Replace an object, or its `status`."""
         body = strategies.with_name(body, namespace, name, "")
         found = self._store.get(resource, object_key(namespace, name))
@@ -211,7 +213,9 @@ class Registry:
         self._check_kind(resource, body)
         return self._update(resource, found, body, part)
 
-    def merge(self, resource: Resource, namespace: str, name: str, patch: Document, part: str = "") -> StoredObject:
+    def merge(
+        self, resource: ServedResource, namespace: str, name: str, patch: Document, part: str = ""
+    ) -> StoredObject:
         """Apply a merge patch to an object, or to its `status`."""
         found = self._store.get(resource, object_key(namespace, name))
         if found is None:
@@ -223,7 +227,9 @@ class Registry:
         self._check_kind(resource, body)
         return self._update(resource, found, body, part)
 
-    def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> tuple[Document, bool]:
+    def delete(
+        self, resource: ServedResource, namespace: str, name: str, options: DeleteOptions
+    ) -> tuple[Document, bool]:
         """Delete an object or mark it for deletion; return it and whether it is gone."""
         found = self._store.get(resource, object_key(namespace, name))
         if found is None:
@@ -245,11 +251,11 @@ class Registry:
             PODS, object_key(namespace, name), strategies.bind_pod(found.document, node, self.timestamp())
         )
 
-    def remove(self, resource: Resource, key: str) -> None:
+    def remove(self, resource: ServedResource, key: str) -> None:
         """Remove an object at once, despite finalizers: the last step of the deletion of a namespace."""
         self._store.drop(resource, key)
 
-    def _create(self, resource: Resource, namespace: str, body: Document) -> StoredObject:
+    def _create(self, resource: ServedResource, namespace: str, body: Document) -> StoredObject:
         name = body["metadata"]["name"]
         self._check_kind(resource, body)
         admit_to_namespace(self._store, resource, namespace, name)
@@ -264,12 +270,12 @@ class Registry:
             made = {**made, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
         check_quota(self._store, resource, namespace, name)
         if body["metadata"].get("resourceVersion"):
-            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
+            raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         if self._store.get(resource, object_key(namespace, name)) is not None:
             raise already_exists(resource.full_name, name)
         return self._store.put(resource, object_key(namespace, name), made)
 
-    def _update(self, resource: Resource, found: StoredObject, body: Document, part: str) -> StoredObject:
+    def _update(self, resource: ServedResource, found: StoredObject, body: Document, part: str) -> StoredObject:
         before = found.document
         if part and resource.validator is not None:  # this ignores metadata, also the uid
             strategies.check_version(resource, before["metadata"], body["metadata"])
@@ -286,7 +292,7 @@ class Registry:
             return StoredObject(after, found.version)
         return self._store.put(resource, key, after)
 
-    def _status_of(self, resource: Resource, before: Document, body: Document, about: Document) -> Document:
+    def _status_of(self, resource: ServedResource, before: Document, body: Document, about: Document) -> Document:
         """Return the object with a new status; for built-in resources also with new metadata."""
         after = {**before, "metadata": about, **_part(body, "status")}
         if "status" not in body:
@@ -295,7 +301,7 @@ class Registry:
             return strategies.with_qos_class(before, after)
         return _validated(resource, after, before, "status")
 
-    def _rest_of(self, resource: Resource, before: Document, body: Document, about: Document) -> Document:
+    def _rest_of(self, resource: ServedResource, before: Document, body: Document, about: Document) -> Document:
         """Return the object with everything new but the status, if that is a subresource."""
         after = {**body, "apiVersion": before["apiVersion"], "kind": before["kind"], "metadata": about}
         if resource.status:
@@ -309,7 +315,7 @@ class Registry:
         return after
 
     @staticmethod
-    def _check_kind(resource: Resource, body: Document) -> None:
+    def _check_kind(resource: ServedResource, body: Document) -> None:
         sent = (body.get("apiVersion", resource.api_version), body.get("kind", resource.kind))
         if sent != (resource.api_version, resource.kind) and resource.validator is not None:
             raise invalid(resource.kind, body["metadata"]["name"], f"kind: Invalid value: must be {resource.kind}")
@@ -327,7 +333,7 @@ def _part(document: Document, field: str) -> Document:
     return {field: document[field]} if field in document else {}
 
 
-def _validated(resource: Resource, document: Document, before: Document | None, only: str = "") -> Document:
+def _validated(resource: ServedResource, document: Document, before: Document | None, only: str = "") -> Document:
     if resource.known_fields:
         return {key: value for key, value in document.items() if key in HEAD or key in resource.known_fields}
     if resource.validator is None:

@@ -32,7 +32,7 @@ def _accept(_before: Document, after: Document) -> Document:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Resource:
+class ServedResource:
     """A resource: its prefix `/api/v1` or `/apis/group/version`, its plural and kind, and how its objects behave."""
 
     prefix: str
@@ -55,7 +55,7 @@ class Resource:
     dns_label_name: bool = False
     #: The fields besides apiVersion, kind and metadata; if given, all others are dropped.
     known_fields: frozenset[str] = frozenset()
-    #: Defaults of a new object, and the check of an update; either may raise `ApiError`.
+    #: Defaults of a new object, and the check of an update; either may raise `StatusError`.
     default: Callable[[Document], Document] = _unchanged
     check_update: Callable[[Document, Document], Document] = _accept
 
@@ -78,20 +78,20 @@ class Resource:
 class ResourceTable:
     """Finds a resource by its path, or by apiVersion and kind."""
 
-    def __init__(self, resources: Iterable[Resource]) -> None:
+    def __init__(self, resources: Iterable[ServedResource]) -> None:
         self.all = tuple(resources)
         self._by_path = {(found.prefix, found.plural): found for found in self.all}
         self._by_kind = {(found.api_version, found.kind): found for found in self.all}
 
-    def at(self, prefix: str, plural: str) -> Resource | None:
+    def at(self, prefix: str, plural: str) -> ServedResource | None:
         """Return the resource at a path."""
         return self._by_path.get((prefix, plural))
 
-    def named(self, api_version: str, kind: str) -> Resource | None:
+    def named(self, api_version: str, kind: str) -> ServedResource | None:
         """Return the resource of this kind."""
         return self._by_kind.get((api_version, kind))
 
-    def within(self, prefix: str) -> tuple[Resource, ...]:
+    def within(self, prefix: str) -> tuple[ServedResource, ...]:
         """Return all resources of a group and version."""
         return tuple(found for found in self.all if found.prefix == prefix)
 
@@ -104,7 +104,7 @@ OF_NAMESPACES = ("status", "finalize")
 class RequestPath:
     """The parts of a path; without a name it is the collection."""
 
-    resource: Resource
+    resource: ServedResource
     namespace: str = ""
     name: str = ""
     part: str = ""
@@ -118,7 +118,7 @@ class PathParser:
         self._known: dict[str, RequestPath] = {}
 
     def parse(self, path: str) -> RequestPath:
-        """Return the parts of a path; raises `ApiError` if nothing is served there."""
+        """Return the parts of a path; raises `StatusError` if nothing is served there."""
         found = self._known.get(path)
         if found is None:
             found = self._known[path] = self._find(path)

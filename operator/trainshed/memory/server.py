@@ -15,10 +15,10 @@ import orjson
 from trainshed.client.transport import Answer, Request
 
 from .built_in import PODS
-from .errors import ApiError, bad_request, expired, not_found
+from .errors import StatusError, bad_request, expired, not_found
 from .registry import DeleteOptions, Registry, object_key
-from .resources import PathParser, RequestPath, Resource, ResourceTable
-from .store import Expired, Store, StoredObject
+from .resources import PathParser, RequestPath, ResourceTable, ServedResource
+from .versioned_store import Expired, StoredObject, VersionedStore
 from .watch import Sink, Watch, Watches, event_line, list_objects, matcher
 
 Document = dict[str, Any]
@@ -30,7 +30,7 @@ NOTHING: Mapping[str, str] = {}
 class Server:
     """See the module. `now` is the server's time of day in seconds since 1970.
 
-    `seed` is that of `Registry`, `history` that of `Store`. `actor` is who has sent the request that
+    `seed` is that of `Registry`, `history` that of `VersionedStore`. `actor` is who has sent the request that
     is being handled. `listeners` are called with each request except watches, its actor and the status of its response;
     those of `store` with each change.
     """
@@ -38,13 +38,13 @@ class Server:
     def __init__(
         self,
         now: Callable[[], float],
-        resources: Iterable[Resource],
+        resources: Iterable[ServedResource],
         *,
         seed: int = 0,
         history: int = 0,
     ) -> None:
         self.now = now
-        self.store = Store(history)
+        self.store = VersionedStore(history)
         self.resources = ResourceTable(resources)
         self.registry = Registry(self.store, now, seed)
         self.watches = Watches(self.store)
@@ -57,7 +57,7 @@ class Server:
     def request(
         self, actor: str, verb: str, path: str, query: Mapping[str, str] = NOTHING, body: Document | None = None
     ) -> Document:
-        """Handle a request with a document as its body; PATCH is a merge patch. Raises `ApiError`."""
+        """Handle a request with a document as its body; PATCH is a merge patch. Raises `StatusError`."""
         data = None if body is None else orjson.dumps(body)
         answer = self.handle(actor, Request(verb, path, query, "application/json", data))
         if answer.status >= HTTPStatus.BAD_REQUEST:
@@ -93,7 +93,7 @@ class Server:
         before, self.actor = self.actor, actor
         try:
             found = self._serve(request, behind)
-        except ApiError as refusal:
+        except StatusError as refusal:
             found = Answer(refusal.code, refusal.content, refusal.wait)
         finally:
             self.actor = before
@@ -102,7 +102,7 @@ class Server:
         return found
 
     def watch(self, path: str, query: Mapping[str, str], sink: Sink) -> Watch:
-        """Open a watch that sends its lines to `sink`; raises `ApiError`.
+        """Open a watch that sends its lines to `sink`; raises `StatusError`.
 
         A watch from a compacted version gets an error event and is `closed` at once.
         """
@@ -186,12 +186,12 @@ class Server:
         return orjson.dumps(listed) if found else b""
 
 
-def _refusal(answer: Answer) -> ApiError:
+def _refusal(answer: Answer) -> StatusError:
     try:
         found = orjson.loads(answer.content)
     except ValueError:
-        return ApiError(answer.status, "", answer.content.decode(), answer.wait)
-    return ApiError(answer.status, found["reason"], found["message"], answer.wait)
+        return StatusError(answer.status, "", answer.content.decode(), answer.wait)
+    return StatusError(answer.status, found["reason"], found["message"], answer.wait)
 
 
 def _document(body: bytes | None) -> Document:

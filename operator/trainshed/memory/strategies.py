@@ -8,8 +8,8 @@ from typing import Any
 
 from trainshed.api.coerce import LARGEST
 
-from .errors import ApiError, bad_request, changed, conflict, invalid
-from .resources import Resource
+from .errors import StatusError, bad_request, changed, conflict, invalid
+from .resources import ServedResource
 
 Document = dict[str, Any]
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -25,8 +25,8 @@ SERVER_FIELDS = (
 )
 
 
-def new_metadata(resource: Resource, metadata: Document, uid: str, now: str) -> Document:
-    """Return the metadata of a new object; raises `ApiError` for an invalid name or owner."""
+def new_metadata(resource: ServedResource, metadata: Document, uid: str, now: str) -> Document:
+    """Return the metadata of a new object; raises `StatusError` for an invalid name or owner."""
     name = metadata["name"]
     check_name(resource, name)
     _check_owners(resource, name, metadata.get("ownerReferences") or ())
@@ -41,8 +41,8 @@ def new_metadata(resource: Resource, metadata: Document, uid: str, now: str) -> 
     return {**kept, "uid": uid, **generation, "creationTimestamp": now}
 
 
-def check_name(resource: Resource, name: str) -> None:
-    """Raise `ApiError` for a name that is invalid for the resource."""
+def check_name(resource: ServedResource, name: str) -> None:
+    """Raise `StatusError` for a name that is invalid for the resource."""
     pattern, longest = (LABEL, 63) if resource.dns_label_name else (SUBDOMAIN, 253)
     if resource.group == "rbac.authorization.k8s.io":
         pattern, longest = re.compile(r"[^/%]+"), 10_000
@@ -50,8 +50,8 @@ def check_name(resource: Resource, name: str) -> None:
         raise invalid(resource.kind, name, f'metadata.name: Invalid value: "{name}"')
 
 
-def updated_metadata(resource: Resource, before: Document, after: Document) -> Document:
-    """Return the metadata of an update, with the server's fields as they were; raises `ApiError`.
+def updated_metadata(resource: ServedResource, before: Document, after: Document) -> Document:
+    """Return the metadata of an update, with the server's fields as they were; raises `StatusError`.
 
     Its resourceVersion and its uid, where they are given, must be those of `before`.
     """
@@ -70,20 +70,20 @@ def updated_metadata(resource: Resource, before: Document, after: Document) -> D
     return {**changed, **unchanged, "name": name, "resourceVersion": before["resourceVersion"]}
 
 
-def check_version(resource: Resource, before: Document, after: Document) -> None:
-    """Raise `ApiError` if a version is given and is not the stored one."""
+def check_version(resource: ServedResource, before: Document, after: Document) -> None:
+    """Raise `StatusError` if a version is given and is not the stored one."""
     if after.get("resourceVersion") not in (None, "", before["resourceVersion"]):
         raise changed(resource.full_name, before["name"])
 
 
-def check_uid(resource: Resource, name: str, uid: str | None, there: str) -> None:
-    """Raise `ApiError` if a PUT has the uid of another object; a patch has no such precondition."""
+def check_uid(resource: ServedResource, name: str, uid: str | None, there: str) -> None:
+    """Raise `StatusError` if a PUT has the uid of another object; a patch has no such precondition."""
     if uid and uid != there:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {there}"
         raise conflict(resource.full_name, name, why)
 
 
-def _check_finalizers(resource: Resource, before: Document, after: Document) -> None:
+def _check_finalizers(resource: ServedResource, before: Document, after: Document) -> None:
     if "deletionTimestamp" not in before:
         return
     new = set(after.get("finalizers") or ()) - set(before.get("finalizers") or ())
@@ -92,7 +92,7 @@ def _check_finalizers(resource: Resource, before: Document, after: Document) -> 
         raise invalid(resource.kind, before["name"], why)
 
 
-def _check_owners(resource: Resource, name: str, owners: Iterable[Document]) -> None:
+def _check_owners(resource: ServedResource, name: str, owners: Iterable[Document]) -> None:
     for owner in owners:
         if not all(owner.get(field) for field in ("apiVersion", "kind", "name", "uid")):
             raise invalid(resource.kind, name, "metadata.ownerReferences: Required value")
@@ -108,7 +108,7 @@ def _distinct(owners: list[Document]) -> list[Document]:
 def with_name(document: Document, namespace: str, name: str, suffix: str) -> Document:
     """Return the document with the name and namespace of the path; `suffix` is appended to `generateName`.
 
-    Raises `ApiError` if they are others already, or there is no name.
+    Raises `StatusError` if they are others already, or there is no name.
     """
     metadata = document.get("metadata") or {}
     if namespace and metadata.get("namespace", namespace) != namespace:
@@ -119,7 +119,7 @@ def with_name(document: Document, namespace: str, name: str, suffix: str) -> Doc
     if name and own and own != name:
         raise bad_request(f"the name of the object ({own}) does not match the name on the URL ({name})")
     if not own and not name:
-        raise ApiError(422, "Invalid", "metadata.name: Required value: name or generateName is required")
+        raise StatusError(422, "Invalid", "metadata.name: Required value: name or generateName is required")
     where = {"namespace": namespace} if namespace else {}
     return {**document, "metadata": {**metadata, "name": own or name, **where}}
 
@@ -151,7 +151,7 @@ FINISHED = ("Succeeded", "Failed")
 
 
 def default_pod(pod: Document) -> Document:
-    """Return a new pod with defaults; raises `ApiError` if it is invalid."""
+    """Return a new pod with defaults; raises `StatusError` if it is invalid."""
     spec = pod.get("spec") or {}
     name = pod["metadata"]["name"]
     if not spec.get("containers"):
@@ -169,7 +169,7 @@ def default_pod(pod: Document) -> Document:
 
 
 def check_pod_update(before: Document, after: Document) -> Document:
-    """Return an updated pod; raises `ApiError` for a change of an immutable field."""
+    """Return an updated pod; raises `StatusError` for a change of an immutable field."""
     old, new = before["spec"], after.get("spec") or {}
     deadline, sooner = (spec.get("activeDeadlineSeconds") for spec in (old, new))
     if deadline is not None and (sooner is None or sooner > deadline):
@@ -251,7 +251,7 @@ SERVICE_DEFAULTS = {
 
 
 def default_service(service: Document) -> Document:
-    """Return a new Service with defaults; raises `ApiError` if it is invalid."""
+    """Return a new Service with defaults; raises `StatusError` if it is invalid."""
     spec = service.get("spec") or {}
     name = service["metadata"]["name"]
     if not spec.get("ports") and spec.get("clusterIP") != "None":
@@ -260,7 +260,7 @@ def default_service(service: Document) -> Document:
 
 
 def check_service_update(before: Document, after: Document) -> Document:
-    """Return an updated Service; raises `ApiError` for a change of its cluster IP."""
+    """Return an updated Service; raises `StatusError` for a change of its cluster IP."""
     address = before["spec"]["clusterIP"]
     spec = {"clusterIP": address, **(after.get("spec") or {})}
     if spec["clusterIP"] != address:

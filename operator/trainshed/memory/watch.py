@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 
 from .errors import bad_request, expired
-from .resources import Resource
-from .store import Commit, Expired, Store, StoredObject
+from .resources import ServedResource
+from .versioned_store import Commit, Expired, StoredObject, VersionedStore
 
 Document = dict[str, Any]
 Matcher = Callable[[Document], bool]
@@ -34,7 +34,7 @@ def everything(_document: Document) -> bool:
 
 @lru_cache(maxsize=1000)
 def matcher(labels: str, fields: str) -> Matcher:
-    """Return a function that says whether a document matches both selectors; raises `ApiError`."""
+    """Return a function that says whether a document matches both selectors; raises `StatusError`."""
     tests = [_label(part.strip()) for part in PART.findall(labels) if part.strip()]
     tests += [_field(part.strip()) for part in fields.split(",") if part.strip()]
     if not tests:
@@ -80,7 +80,7 @@ def _field(text: str) -> Matcher:
 class Watch:
     """One watch: `sink` gets a line with each commit that matches."""
 
-    def __init__(self, resource: Resource, namespace: str, matches: Matcher, sink: Sink) -> None:
+    def __init__(self, resource: ServedResource, namespace: str, matches: Matcher, sink: Sink) -> None:
         self.resource = resource
         self.closed = False
         self._prefix = f"{namespace}/" if namespace else ""
@@ -113,9 +113,9 @@ class Watch:
 class Watches:
     """All open watches."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: VersionedStore) -> None:
         self._store = store
-        self._open: dict[Resource, dict[Watch, None]] = {}
+        self._open: dict[ServedResource, dict[Watch, None]] = {}
         store.listeners.append(self._notify)
 
     def open(self, watch: Watch, since: int | None) -> None:
@@ -158,9 +158,9 @@ def _deleted_object(commit: Commit) -> StoredObject:
 
 
 def list_objects(
-    store: Store, resource: Resource, namespace: str, query: Mapping[str, str], behind: int | None = None
+    store: VersionedStore, resource: ServedResource, namespace: str, query: Mapping[str, str], behind: int | None = None
 ) -> bytes:
-    """Return the response to a list; a stale server answers as of the version `behind`. Raises `ApiError`."""
+    """Return the response to a list; a stale server answers as of the version `behind`. Raises `StatusError`."""
     matches = matcher(query.get("labelSelector", ""), query.get("fieldSelector", ""))
     limit = int(query.get("limit") or 0)
     version, start = _position(store, query, behind)
@@ -187,7 +187,7 @@ def list_objects(
     return orjson.dumps(head)[:-1] + b',"items":[' + items + b"]}"
 
 
-def _position(store: Store, query: Mapping[str, str], behind: int | None) -> tuple[int, str]:
+def _position(store: VersionedStore, query: Mapping[str, str], behind: int | None) -> tuple[int, str]:
     """Return the version of a list and its first key."""
     current = store.version if behind is None else behind
     if "continue" not in query:

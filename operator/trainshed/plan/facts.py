@@ -17,7 +17,7 @@ from trainshed.api import framework
 from trainshed.api.actions import Snapshot
 from trainshed.api.framework import Framework, Quorum, SuccessPolicy
 from trainshed.api.indexes import Indexes
-from trainshed.api.job import Job, Replica, ReplicaGroup, Scope, ServiceForm
+from trainshed.api.job import Job, Replica, ReplicaGroup, RestartScope, ServiceForm
 from trainshed.api.objects import Container, Phase, Pod
 from trainshed.api.replicas import NO_INDEXES, NONE, Replicas, others, replicas_by_name
 from trainshed.api.status import ConditionType, Failure, ReplicaStatus, Status
@@ -77,7 +77,7 @@ class Facts:
         return self.framework.hooks.success_policy(self.job)
 
     @cached_property
-    def scope(self) -> Scope:
+    def scope(self) -> RestartScope:
         """The restart scope: the user's, or what the framework needs."""
         return self.job.scope or self.framework.hooks.scope(self.job)
 
@@ -205,7 +205,7 @@ class Facts:
     def early_exits(self) -> dict[Replica, Failure]:
         """Replicas that exited before the replica that depends on them succeeded; none with scope Replica."""
         goal = self.goal
-        if goal is None or not goal.depends_on or self.scope is Scope.REPLICA:
+        if goal is None or not goal.depends_on or self.scope is RestartScope.REPLICA:
             return {}
         done = (pod for pod in self.current.values() if pod.phase is Phase.SUCCEEDED)
         succeeded_pods = [pod for pod in done if self.replicas_by_pod[pod.name].role == goal.role]
@@ -353,7 +353,7 @@ def all_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
 def hidden_pods(facts: Facts) -> tuple[Pod, ...]:
     """Return the pods that exist though no watch reports them (scope Job only): they have lost their labels."""
     snapshot = facts.snapshot
-    return all_pods(snapshot)[len(snapshot.pods) :] if facts.scope is Scope.JOB else ()
+    return all_pods(snapshot)[len(snapshot.pods) :] if facts.scope is RestartScope.JOB else ()
 
 
 def disappeared(facts: Facts) -> tuple[Replica, ...]:
@@ -363,7 +363,7 @@ def disappeared(facts: Facts) -> tuple[Replica, ...]:
 
 def _disappeared(facts: Facts) -> tuple[Replica, ...]:
     known = hidden_replicas(facts)
-    if facts.scope is not Scope.JOB or not facts.status.true(ConditionType.RUNNING):
+    if facts.scope is not RestartScope.JOB or not facts.status.true(ConditionType.RUNNING):
         return known
     if not facts.absent or facts.stale:  # the first is all that most reconciles check
         return known

@@ -8,8 +8,8 @@ from trainshed.api.actions import LostPod
 from trainshed.api.job import Replica
 from trainshed.api.replicas import replicas_by_name
 
-from .backoff import backoff_seconds
 from .facts import Facts
+from .retry_delay import backoff_seconds
 
 
 def postponed(facts: Facts) -> dict[Replica, datetime]:

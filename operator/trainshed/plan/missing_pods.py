@@ -8,7 +8,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from trainshed.api import framework
-from trainshed.api.job import Scope
+from trainshed.api.job import RestartScope
 from trainshed.api.status import Status
 
 from .facts import MAX_NAMED, Facts, disappeared, hidden_pods, hidden_replicas
@@ -25,7 +25,7 @@ def missing_pods(facts: Facts) -> tuple[str, ...]:
 
     The counts in the status lag: a pod that disappears during a failure may not have been counted as running.
     """
-    if facts.scope is not Scope.JOB or not facts.absent:
+    if facts.scope is not RestartScope.JOB or not facts.absent:
         return ()
     return tuple(framework.child_name(facts.job, replica) for replica in islice(facts.missing, MAX_NAMED))
 

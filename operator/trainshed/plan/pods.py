@@ -16,7 +16,7 @@ from trainshed.api.actions import (
     DeleteService,
     ReleasePod,
 )
-from trainshed.api.job import CleanPodPolicy, Replica, Scope
+from trainshed.api.job import CleanPodPolicy, Replica, RestartScope
 from trainshed.api.objects import Phase, Pod
 from trainshed.api.replicas import replicas_by_name
 from trainshed.api.status import ReplicaStatus
@@ -56,7 +56,7 @@ def create_missing(facts: Facts) -> tuple[Action, ...]:
     if pod_groups.wait(facts):
         return ()
     waiting = facts.status.retries.wait(facts.now)
-    if waiting or (facts.scope is Scope.JOB and _remnants(facts)) or pods_to_verify(facts):
+    if waiting or (facts.scope is RestartScope.JOB and _remnants(facts)) or pods_to_verify(facts):
         return missing_services(facts)
     gated, postponed = start_order.gated_replicas(facts), false_starts.postponed(facts)
     free = facts.missing.only(set(facts.missing.roles).difference(gated.roles))

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from trainshed.api.coerce import LARGEST
 from trainshed.api.indexes import Indexes
-from trainshed.api.job import Replica, RestartPolicy, Scope
+from trainshed.api.job import Replica, RestartPolicy, RestartScope
 from trainshed.api.objects import Phase, Pod
 from trainshed.api.status import MAX_RECENT_RESTARTS, ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
 
 from . import failures
-from .backoff import BASE_DELAY, RESET_AFTER, backoff_seconds
 from .facts import Facts, disappeared_for_good
 from .failures import APPLICATION, CASCADING, DISRUPTION
+from .retry_delay import BASE_DELAY, RESET_AFTER, backoff_seconds
 
 #: A job that is resumed within this number of seconds after it was suspended gets its pods after a short delay.
 QUICK_TOGGLE = 10
@@ -68,9 +68,9 @@ def _failure_group(facts: Facts) -> FailureGroup | None:
     ordered = dict(sorted(counting.items(), key=lambda item: _precedence(facts, *item)))
     if ordered and all(_never_joined(facts, replica) for replica in ordered):
         return FailureGroup(ordered, _count(ordered), alone=True)
-    if facts.scope is not Scope.REPLICA:
+    if facts.scope is not RestartScope.REPLICA:
         ordered = _first_of_each(facts, ordered)
-    if facts.scope is not Scope.JOB:
+    if facts.scope is not RestartScope.JOB:
         ordered = _with_cascading(facts, ordered)
     return FailureGroup(ordered, _count(ordered)) if ordered else None
 
@@ -105,14 +105,14 @@ def container_restarts_exhausted(facts: Facts) -> bool:
     return limit is not None and retries.container_restarts + retries.deleted_pod_container_restarts >= max(limit, 1)
 
 
-def scope(facts: Facts, failed: FailureGroup) -> Scope:
+def scope(facts: Facts, failed: FailureGroup) -> RestartScope:
     """Return which replicas restart because of these failures."""
-    return Scope.REPLICA if failed.alone else facts.scope
+    return RestartScope.REPLICA if failed.alone else facts.scope
 
 
 def restartable(facts: Facts, failed: FailureGroup) -> FailureGroup | None:
     """Return the part of these failures that can be handled now; None while too many pods are being replaced."""
-    if scope(facts, failed) is not Scope.REPLICA:
+    if scope(facts, failed) is not RestartScope.REPLICA:
         return failed
     free = MAX_PENDING_REPLACEMENTS - len(facts.observed.pending_replacement)
     failures = dict(islice(failed.failures.items(), max(0, free)))
@@ -123,12 +123,12 @@ def next_attempt(facts: Facts, failed: FailureGroup) -> Status:
     """Return the status that restarts the replicas of these failures: their present pods are to be replaced."""
     retries = _next_retries(facts, failed)
     status = replace(facts.observed, failure=failed.root_cause or facts.status.failure, retries=retries)
-    if scope(facts, failed) is Scope.REPLICA:
+    if scope(facts, failed) is RestartScope.REPLICA:
         uids = (facts.current[replica].uid for replica in failed.failures)
         return _keep_container_restarts(
             facts, replace(status, pending_replacement=(*status.pending_replacement, *uids)), failed.failures
         )
-    together = facts.scope is Scope.JOB
+    together = facts.scope is RestartScope.JOB
     roles = {group.role for group in facts.job.groups} if together else {replica.role for replica in failed.failures}
     return _keep_container_restarts(
         facts, start_attempt(status, roles), (replica for replica in facts.current if replica.role in roles)
@@ -210,7 +210,7 @@ def _count(found: dict[Replica, Failure]) -> int:
 def _first_of_each(facts: Facts, found: dict[Replica, Failure]) -> dict[Replica, Failure]:
     firsts: dict[str, tuple[Replica, Failure]] = {}
     for replica, failure in found.items():
-        firsts.setdefault(replica.role if facts.scope is Scope.ROLE else "", (replica, failure))
+        firsts.setdefault(replica.role if facts.scope is RestartScope.ROLE else "", (replica, failure))
     return dict(firsts.values())
 
 
@@ -359,10 +359,10 @@ def root_cause(failed: FailureGroup) -> tuple[Replica, Failure]:
 
 def replicas_restarted(facts: Facts, failed: FailureGroup) -> int:
     """Return how many replicas restart because of these failures."""
-    if scope(facts, failed) is Scope.REPLICA:
+    if scope(facts, failed) is RestartScope.REPLICA:
         return len(failed.failures)
     roles = {replica.role for replica in failed.failures}
-    groups = (group for group in facts.job.groups if facts.scope is Scope.JOB or group.role in roles)
+    groups = (group for group in facts.job.groups if facts.scope is RestartScope.JOB or group.role in roles)
     return sum(group.count for group in groups)
 
 

@@ -14,7 +14,7 @@ from simulation.custom_resources import whole_server
 from trainshed.client.http import HttpTransport
 from trainshed.client.transport import Answer, Request
 from trainshed.memory.built_in import PODS
-from trainshed.memory.errors import ApiError
+from trainshed.memory.errors import StatusError
 from trainshed.memory.garbage_collector import GarbageCollector
 
 from .masks import CERTIFICATE
@@ -83,7 +83,7 @@ class Simulated:
         watched = Lines()
         try:
             self.server.watch(request.path, request.query, watched.take)
-        except ApiError as error:
+        except StatusError as error:
             watched.answer = Answer(error.code, error.content)
         return watched
 

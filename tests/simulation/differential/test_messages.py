@@ -11,7 +11,7 @@ import pytest
 
 from simulation.custom_resources import whole_server
 from support.user_client import Refused, UserClient, eventually
-from trainshed.memory.errors import ApiError
+from trainshed.memory.errors import StatusError
 from trainshed.memory.garbage_collector import GarbageCollector
 
 pytestmark = pytest.mark.apiserver
@@ -31,7 +31,7 @@ class Simulated:
         self._garbage_collector.run()
         try:
             self._server.request("user", verb, path, body=body)
-        except ApiError as error:
+        except StatusError as error:
             return error.code, error.message
         finally:
             self._garbage_collector.run()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainshed.api.job import Scope
+from trainshed.api.job import RestartScope
 from trainshed.api.parse import FORCE_DELETE_AFTER, POD_END_GRACE, TRACK_RESULTS, JobAnnotations, job_annotations
 from trainshed.api.status import STARTUP_DEADLINE
 
@@ -15,7 +15,7 @@ def test_whoever_says_nothing_gets_what_is_usual():
 
 def test_scope_and_disruption_are_chosen_from_what_there_is():
     chosen = {"trainshed.dev/restart-scope": "Role", "trainshed.dev/on-disruption": "Fail"}
-    assert job_annotations(chosen) == (JobAnnotations(scope=Scope.ROLE, fail_on_disruption=True), ())
+    assert job_annotations(chosen) == (JobAnnotations(scope=RestartScope.ROLE, fail_on_disruption=True), ())
     found, problems = job_annotations({"trainshed.dev/restart-scope": "all", "trainshed.dev/on-disruption": ["Fail"]})
     assert found == JobAnnotations()
     assert [problem.partition(": supported")[0] for problem in problems] == [

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.jobs import pytorchjob, tfjob
 from trainshed.api import parse, status_codec
 from trainshed.api.framework import JobDefaults
-from trainshed.api.job import CleanPodPolicy, PackedDocument, Port, RestartPolicy, Scheduling, Scope
+from trainshed.api.job import CleanPodPolicy, PackedDocument, Port, RestartPolicy, RestartScope, Scheduling
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.pytorch import PYTORCH
 from trainshed.frameworks.tensorflow import TENSORFLOW
@@ -139,7 +139,7 @@ def test_annotations_choose_the_scope_and_what_a_disruption_means():
     document = tfjob("a", Worker=1)
     document["metadata"]["annotations"] = {"trainshed.dev/restart-scope": "Role", "trainshed.dev/on-disruption": "Fail"}
     job = tensorflow(document)
-    assert (job.scope, job.fail_on_disruption, job.problems) == (Scope.ROLE, True, ())
+    assert (job.scope, job.fail_on_disruption, job.problems) == (RestartScope.ROLE, True, ())
     document["metadata"]["annotations"] = {"trainshed.dev/restart-scope": "Auto"}
     assert tensorflow(document).scope is None
     document["metadata"]["annotations"] = {"trainshed.dev/restart-scope": "all", "trainshed.dev/on-disruption": "?"}

@@ -26,7 +26,7 @@ from trainshed.api.status import (
     Status,
     Waiting,
 )
-from trainshed.memory.store import merge_patch
+from trainshed.memory.versioned_store import merge_patch
 
 TIMES = st.integers(0, 10**6).map(at)
 COUNTS = st.integers(0, 10**5)

@@ -11,7 +11,7 @@ import pytest
 from support.virtual_time import clock, in_virtual_time, now
 from trainshed.api.job import JobKey
 from trainshed.client import Forbidden
-from trainshed.controller.backoff import AFTER_REFUSAL
+from trainshed.controller.job_errors import AFTER_REFUSAL
 from trainshed.controller.metrics import Metrics
 from trainshed.controller.refused_jobs import TRIES
 from trainshed.controller.result import Result

@@ -16,7 +16,7 @@ from trainshed.client.transport import Answer, Request, Stream
 from trainshed.config import Config
 from trainshed.controller.manager import Operator
 from trainshed.frameworks import FRAMEWORKS
-from trainshed.memory.transport import MemoryTransport
+from trainshed.memory.in_process import MemoryTransport
 from trainshed.process import Clock
 
 FORBIDDEN = Answer(403, b'{"kind": "Status", "reason": "Forbidden", "message": "tfjobs is forbidden: User u cannot"}')

@@ -12,7 +12,7 @@ import pytest
 from support.virtual_time import clock, in_virtual_time, now
 from trainshed.api.job import JobKey
 from trainshed.client import Altered, Forbidden, PreviousJobTerminating, StatusRejected, Unavailable
-from trainshed.controller.backoff import AFTER_ERROR, AFTER_NO
+from trainshed.controller.job_errors import AFTER_ERROR, AFTER_NO
 from trainshed.controller.metrics import Metrics
 from trainshed.controller.reconciler import Result
 from trainshed.controller.workqueue import Worker, WorkQueue

@@ -6,7 +6,7 @@ import pytest
 
 from support.builders import a_job, replace
 from trainshed.api.framework import JobDefaults, Quorum, SuccessPolicy
-from trainshed.api.job import Replica, Scope
+from trainshed.api.job import Replica, RestartScope
 from trainshed.frameworks.jax import JAX
 
 
@@ -72,4 +72,4 @@ def test_all_workers_decide_the_first_leads_and_the_group_starts_whole():
     job = a_job("JAXJob", worker=3)
     assert JAX.hooks.success_policy(job) == SuccessPolicy("Worker", Quorum.ALL, qualified=True)
     assert [JAX.hooks.is_leader(job, replica) for replica in job.all_replicas] == [True, False, False]
-    assert JAX.hooks.scope(job) is Scope.JOB
+    assert JAX.hooks.scope(job) is RestartScope.JOB

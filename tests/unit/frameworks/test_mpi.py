@@ -9,7 +9,7 @@ import pytest
 from support.builders import a_job, a_pod, at, look, replace, run_policy, seen
 from trainshed.api.actions import CreateDependent, UpdateDependent
 from trainshed.api.framework import JobDefaults, PodNames
-from trainshed.api.job import Replica, Scope
+from trainshed.api.job import Replica, RestartScope
 from trainshed.api.objects import CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, Dependent
 from trainshed.api.status import Condition, ConditionType, Status
 from trainshed.frameworks.mpi import MPI, MPIJobOptions
@@ -103,8 +103,8 @@ def test_the_launcher_owns_its_configuration_and_may_enter_its_workers_only():
         ((), None, []),
         (WORKERS[:1], None, []),
         (WORKERS, None, [*WORKERS]),
-        (WORKERS[1:], Scope.REPLICA, ["m-worker-1"]),
-        (("m-worker-2", "m-launcher"), Scope.REPLICA, []),
+        (WORKERS[1:], RestartScope.REPLICA, ["m-worker-1"]),
+        (("m-worker-2", "m-launcher"), RestartScope.REPLICA, []),
     ],
 )
 def test_the_role_names_only_workers_that_exist(existing, restart_scope, entered):
@@ -281,10 +281,10 @@ def test_the_launcher_is_told_in_v1s_order_and_then_in_newer_names():
 
 
 def test_a_launcher_that_looks_for_hosts_now_and_then_stands_the_loss_of_one():
-    assert MPI.hooks.scope(a_run()) is Scope.JOB
+    assert MPI.hooks.scope(a_run()) is RestartScope.JOB
     elastic = template(["horovodrun", "--host-discovery-script", "/etc/mpi/discover_hosts.sh"])
-    assert MPI.hooks.scope(a_run(template=elastic)) is Scope.REPLICA
-    assert MPI.hooks.scope(a_job("MPIJob", name="m", worker=1)) is Scope.JOB
+    assert MPI.hooks.scope(a_run(template=elastic)) is RestartScope.REPLICA
+    assert MPI.hooks.scope(a_job("MPIJob", name="m", worker=1)) is RestartScope.JOB
 
 
 @pytest.mark.parametrize("framework", [MPI, MPI_V2BETA1], ids=lambda framework: framework.version)
@@ -328,7 +328,7 @@ def test_a_pod_of_v2beta1_that_the_server_would_refuse_fails_the_job_with_the_re
 
 
 PODS = [a_pod(name, job="m", container="main") for name in ("launcher", "worker-0", "worker-1")]
-ONE_BY_ONE = {"scope": Scope.REPLICA}
+ONE_BY_ONE = {"scope": RestartScope.REPLICA}
 UNMANAGED = {**ONE_BY_ONE, "policy": run_policy(managed_elsewhere=True)}
 
 

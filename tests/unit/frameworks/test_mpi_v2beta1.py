@@ -9,7 +9,7 @@ from support.mpi_v2beta1_jobs import a_run, data, env, launcher, look, pod, spec
 from support.replace import replace
 from trainshed.api.actions import CreateDependent, CreatePod, CreateService, CreateSshSecret
 from trainshed.api.framework import JobDefaults
-from trainshed.api.job import Replica, RestartPolicy, Scope
+from trainshed.api.job import Replica, RestartPolicy, RestartScope
 from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1
 
 LABEL = "training.kubeflow.org/"
@@ -62,9 +62,9 @@ def test_invalid_jobs_are_refused(fields, problem):
 def test_a_launcher_may_be_alone():
     assert a_run(None).problems == ()
     assert data(a_run(None)) == {"hostfile": "", "discover_hosts.sh": "#!/bin/sh\n"}
-    assert MPI_V2BETA1.hooks.scope(a_run(None)) is Scope.JOB
+    assert MPI_V2BETA1.hooks.scope(a_run(None)) is RestartScope.JOB
     alone = replace(a_run(), groups=a_run().groups[1:])
-    assert MPI_V2BETA1.hooks.scope(alone) is Scope.JOB
+    assert MPI_V2BETA1.hooks.scope(alone) is RestartScope.JOB
     assert MPI_V2BETA1.hooks.init_containers(alone, Replica("Launcher", 0), JobDefaults(gang_scheduler="x")) == ()
 
 

@@ -7,7 +7,7 @@ import pytest
 from support.builders import at, deleted, made, message, services, states
 from support.mpi_v2beta1_jobs import a_run, launcher, look, spec_of, worker
 from trainshed.api.actions import CreateDependent, CreatePod, CreateService, CreateSshSecret, DeleteService
-from trainshed.api.job import Scope
+from trainshed.api.job import RestartScope
 from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1
 
 
@@ -54,7 +54,7 @@ def test_a_launcher_that_fails_again_and_again_fails_the_job():
 def test_with_elastic_horovod_one_worker_may_be_lost():
     command = {"command": ["horovodrun", "--host-discovery-script", "/etc/mpi/discover_hosts.sh"]}
     job = a_run(launcher=spec_of(command))
-    assert MPI_V2BETA1.hooks.scope(job) is Scope.REPLICA
+    assert MPI_V2BETA1.hooks.scope(job) is RestartScope.REPLICA
     decision = look(job, launcher(), worker(0, deleting=True), worker(1), now=at(30))
     assert deleted(decision) == []
     assert "Failed" not in states(decision.status)

@@ -6,7 +6,7 @@ import pytest
 
 from support.builders import a_job, replace
 from trainshed.api.framework import JobDefaults, Quorum, SuccessPolicy
-from trainshed.api.job import Replica, Scope
+from trainshed.api.job import Replica, RestartScope
 from trainshed.frameworks.paddle import PADDLE
 
 COLLECTIVE = a_job("PaddleJob", name="pd", worker=2)
@@ -78,4 +78,4 @@ def test_only_a_master_leads_and_the_group_starts_whole():
         "master-1",
     ]
     assert [replica for replica in COLLECTIVE.all_replicas if PADDLE.hooks.is_leader(COLLECTIVE, replica)] == []
-    assert PADDLE.hooks.scope(COLLECTIVE) is Scope.JOB
+    assert PADDLE.hooks.scope(COLLECTIVE) is RestartScope.JOB

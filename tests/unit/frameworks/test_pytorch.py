@@ -8,7 +8,7 @@ from support.builders import a_job, elastic, replace
 from support.jobs import pytorchjob
 from trainshed.api import parse
 from trainshed.api.framework import JobDefaults, PodNames
-from trainshed.api.job import Replica, Scope
+from trainshed.api.job import Replica, RestartScope
 from trainshed.api.objects import AUTOSCALERS
 from trainshed.frameworks.pytorch import PYTORCH, PyTorchJobOptions
 
@@ -91,7 +91,7 @@ def test_the_static_rendezvous_gets_ranks_the_address_of_rank_0_and_the_number_o
         assert (found["PET_NODE_RANK"], found["RANK"], found["PET_NNODES"]) == (str(rank), str(rank), "3")
         assert (found["MASTER_ADDR"], found["WORLD_SIZE"]) == (host, "3")
         assert "TORCH_DISABLE_SHARE_RDZV_TCP_STORE" not in found
-    assert PYTORCH.hooks.scope(job) is Scope.JOB
+    assert PYTORCH.hooks.scope(job) is RestartScope.JOB
 
 
 def test_an_elastic_job_without_workers_meets_at_the_usual_port():
@@ -100,8 +100,8 @@ def test_an_elastic_job_without_workers_meets_at_the_usual_port():
 
 
 def test_a_group_starts_whole_unless_it_is_elastic():
-    assert PYTORCH.hooks.scope(ddp("auto", worker=2)) is Scope.JOB
-    assert PYTORCH.hooks.scope(a_job("PyTorchJob", worker=2, options=elastic())) is Scope.REPLICA
+    assert PYTORCH.hooks.scope(ddp("auto", worker=2)) is RestartScope.JOB
+    assert PYTORCH.hooks.scope(a_job("PyTorchJob", worker=2, options=elastic())) is RestartScope.REPLICA
 
 
 def test_a_job_of_nobody_has_no_goal_and_no_ranks():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.builders import a_job, replace
 from trainshed.api.framework import JobDefaults, PodNames
-from trainshed.api.job import Replica, Scope
+from trainshed.api.job import Replica, RestartScope
 from trainshed.api.validation import MAX_VARIABLE_BYTES
 from trainshed.frameworks import tensorflow
 from trainshed.frameworks.tensorflow import CLUSTER, LITERAL_UP_TO, TENSORFLOW, TFJobOptions
@@ -142,7 +142,11 @@ def test_the_longest_config_is_measured_with_its_name_and_end():
 
 @pytest.mark.parametrize(
     ("job", "scope"),
-    [(MNIST, Scope.REPLICA), (a_job(worker=2), Scope.JOB), (a_job(worker=2, options=DYNAMIC), Scope.REPLICA)],
+    [
+        (MNIST, RestartScope.REPLICA),
+        (a_job(worker=2), RestartScope.JOB),
+        (a_job(worker=2, options=DYNAMIC), RestartScope.REPLICA),
+    ],
 )
 def test_only_parameter_servers_take_a_newcomer_in(job, scope):
     assert TENSORFLOW.hooks.scope(job) is scope

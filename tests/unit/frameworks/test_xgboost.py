@@ -6,7 +6,7 @@ import pytest
 
 from support.builders import a_job, replace
 from trainshed.api.framework import JobDefaults, Quorum, StartOrder, SuccessPolicy
-from trainshed.api.job import Replica, Scope
+from trainshed.api.job import Replica, RestartScope
 from trainshed.frameworks.xgboost import XGBOOST
 
 XGB = a_job("XGBoostJob", name="xgb", master=1, worker=2)
@@ -79,7 +79,7 @@ def test_a_list_of_workers_that_the_kernel_would_refuse_is_refused_with_the_figu
 def test_the_master_decides_and_leads_and_the_group_starts_whole():
     assert XGBOOST.hooks.success_policy(XGB) == SuccessPolicy("Master", Quorum.ALL, qualified=False)
     assert [str(replica) for replica in XGB.all_replicas if XGBOOST.hooks.is_leader(XGB, replica)] == ["master-0"]
-    assert XGBOOST.hooks.scope(XGB) is Scope.JOB
+    assert XGBOOST.hooks.scope(XGB) is RestartScope.JOB
 
 
 def test_workers_come_after_the_master_for_they_give_up_when_nobody_listens():

@@ -7,7 +7,7 @@ import pytest
 from support.builders import a_job, look, made, replace
 from trainshed.api.actions import CreateDependent, CreatePod
 from trainshed.api.framework import JobDefaults, Variable, own_container
-from trainshed.api.job import Port, Replica, Scope
+from trainshed.api.job import Port, Replica, RestartScope
 from trainshed.frameworks.pytorch import PYTORCH
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.plan import builders
@@ -171,5 +171,5 @@ def test_a_user_overridable_variable_is_left_out_if_the_user_sets_it():
 
 
 def test_no_pod_is_made_for_a_member_that_is_done():
-    job = a_job("PyTorchJob", worker=2, scope=Scope.JOB)
+    job = a_job("PyTorchJob", worker=2, scope=RestartScope.JOB)
     assert made(look(job)) == ["mnist-worker-0", "mnist-worker-1"]

@@ -7,7 +7,7 @@ import pytest
 from support.builders import a_pod, at, look, made, message, replace, running, states
 from support.gangs import KUBERNETES, a_gang, a_group, about_group, decided, spec
 from trainshed.api.actions import CreateDependent, CreatePod, DeleteDependent, UpdateDependent
-from trainshed.api.job import Scope
+from trainshed.api.job import RestartScope
 from trainshed.api.objects import KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA
 
 BOTH = (KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA)
@@ -81,7 +81,7 @@ def test_before_1_37_the_number_cannot_be_changed():
 
 
 def test_pods_that_have_succeeded_are_not_needed_for_the_replacement_of_another():
-    job = replace(a_gang("TFJob", master=1, worker=2), scope=Scope.REPLICA)
+    job = replace(a_gang("TFJob", master=1, worker=2), scope=RestartScope.REPLICA)
     ended, runs = a_pod("worker-0", "Succeeded", code=0, node="n"), a_pod("master-0", node="n")
     for third in ((), (a_pod("worker-1", "Pending"),)):
         (action,) = about_group(choose(job, ended, runs, *third, group=group_of(job)))

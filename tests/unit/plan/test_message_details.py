@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from support.builders import a_job, a_pod, at, look, message, pods_of, replace, run_policy, running
-from trainshed.api.job import Job, Scope
+from trainshed.api.job import Job, RestartScope
 from trainshed.api.objects import Container, TerminatedState
 
 DDP = a_job("PyTorchJob", master=1, worker=3, restart="ExitCode", policy=run_policy(backoff_limit=2))
@@ -57,8 +57,8 @@ def alone(**fields) -> Job:
 
 def test_who_is_restarted_is_told_by_the_scope():
     assert "restarting it now (restart 1)" in told(alone(), ended("master-0"))
-    assert "restarting it now (restart 1)" in told(replace(alone(), scope=Scope.ROLE), ended("master-0"))
-    role = replace(DDP, scope=Scope.ROLE)
+    assert "restarting it now (restart 1)" in told(replace(alone(), scope=RestartScope.ROLE), ended("master-0"))
+    role = replace(DDP, scope=RestartScope.ROLE)
     assert "restarting all 3 Worker replicas now (restart 1 of 2)" in told(role, ended(), a_pod("master-0", "Pending"))
     tensorflow = {"container": "tensorflow"}
     chief = a_pod("chief-0", "Pending", **tensorflow)

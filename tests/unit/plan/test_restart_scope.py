@@ -7,8 +7,8 @@ import pytest
 from support.builders import FRAMEWORKS, a_job, a_pod, at, deleted, look, pods_of, replace, running
 from trainshed.api.indexes import Indexes
 from trainshed.plan import restarts
-from trainshed.plan.backoff import backoff_seconds
 from trainshed.plan.restarts import FailureGroup
+from trainshed.plan.retry_delay import backoff_seconds
 
 PS = a_job(restart="ExitCode", chief=1, ps=1, worker=2)
 BY_ROLE = a_job(restart="ExitCode", chief=1, ps=1, worker=2, scope="Role")

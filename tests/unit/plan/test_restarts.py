@@ -27,9 +27,9 @@ from trainshed.api.actions import DeletePod
 from trainshed.api.framework import JobDefaults
 from trainshed.api.status_codec import parse_status, status_document
 from trainshed.frameworks.tensorflow import TFJobOptions
-from trainshed.plan.backoff import MAX_DELAY, backoff_seconds
 from trainshed.plan.failures import DISRUPTION
 from trainshed.plan.restarts import MAX_PENDING_REPLACEMENTS
+from trainshed.plan.retry_delay import MAX_DELAY, backoff_seconds
 
 DDP = {"kind": "PyTorchJob", "master": 1, "worker": 2}
 

@@ -11,29 +11,29 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class ProcessStat:
     """The parent of a process, and when it began, in ticks since the start of the machine."""
 
     parent: int
     began: int
 
 
-def processes() -> dict[int, Process]:
+def processes() -> dict[int, ProcessStat]:
     """Return all processes by their pids, where /proc shows them."""
     names = os.listdir("/proc") if os.path.isdir("/proc/self") else ()  # noqa: PTH112, PTH208 - as `isolation`
     found = {int(name): look(int(name)) for name in names if name.isdecimal()}
     return {pid: process for pid, process in found.items() if process}
 
 
-def look(pid: int) -> Process | None:
+def look(pid: int) -> ProcessStat | None:
     """Return a process, where /proc shows it; None if it has ended."""
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        return None if fields[0] == b"Z" else Process(int(fields[1]), int(fields[19]))
+        return None if fields[0] == b"Z" else ProcessStat(int(fields[1]), int(fields[19]))
     return None
 
 
-def by_parent(known: Mapping[int, Process]) -> dict[int, list[int]]:
+def by_parent(known: Mapping[int, ProcessStat]) -> dict[int, list[int]]:
     """Return the children of processes by the pid of their parents."""
     tree: dict[int, list[int]] = {}
     for pid, process in known.items():
@@ -52,7 +52,7 @@ def descendants(pid: int, tree: Mapping[int, Sequence[int]]) -> list[int]:
     return found
 
 
-def _began(process: Process | None) -> int | None:
+def _began(process: ProcessStat | None) -> int | None:
     return process.began if process else None
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from trainshed.local import tasks
-from trainshed.local.runtimes.protocol import Container, StartFailed
+from trainshed.local.runtimes.protocol import RuntimeContainer, StartFailed
 
 #: The name of the socket, and the bytes of the longest request.
 SOCKET, LONGEST = "exec.sock", 1 << 20
@@ -35,7 +35,7 @@ class ExecServer:
     """
 
     def __init__(
-        self, folder: Path, find: Callable[[str, str], Container | None], secret: str, *, in_containers: bool
+        self, folder: Path, find: Callable[[str, str], RuntimeContainer | None], secret: str, *, in_containers: bool
     ) -> None:
         self._folder = folder
         self._find = find

@@ -17,10 +17,10 @@ from trainshed.local.cluster import LocalCluster
 from trainshed.local.paths import Creation, opened, read, remove, write
 from trainshed.local.runtimes.hosts import host_name
 from trainshed.local.runtimes.protocol import (
-    Container,
     ContainerSpec,
     LogSink,
     Runtime,
+    RuntimeContainer,
     Sandbox,
     SandboxSpec,
     StartFailed,
@@ -58,7 +58,7 @@ class BackOff:
 
 
 @dataclass(frozen=True, slots=True)
-class Dependencies:
+class KubeletDependencies:
     """What all pods share. `pods` is the folder of their volumes, and `admit` returns a pod as it runs here."""
 
     cluster: LocalCluster
@@ -77,7 +77,7 @@ class Dependencies:
 class Kubelet:
     """Runs all pods of a cluster."""
 
-    def __init__(self, dependencies: Dependencies) -> None:
+    def __init__(self, dependencies: KubeletDependencies) -> None:
         self._dependencies = dependencies
         self._workers: dict[str, PodWorker] = {}
         dependencies.cluster.listeners.append(self._on_change)
@@ -86,7 +86,7 @@ class Kubelet:
         """Return the names of the pods whose containers have not ended."""
         return [worker.name for worker in self._workers.values() if not worker.over]
 
-    def container(self, pod: str, name: str = "") -> Container | None:
+    def container(self, pod: str, name: str = "") -> RuntimeContainer | None:
         """Return the running container of a pod, or without a name its first one; None if it does not run."""
         found = (worker.container(name) for worker in self._workers.values() if worker.name == pod)
         return next((container for container in found if container), None)
@@ -129,14 +129,14 @@ class Kubelet:
 class _Run:
     """A container that runs, and the end of its log."""
 
-    container: Container
+    container: RuntimeContainer
     lines: deque[bytes] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
 
 
 class PodWorker:
     """Runs one pod in a task of its own."""
 
-    def __init__(self, pod: Document, dependencies: Dependencies) -> None:
+    def __init__(self, pod: Document, dependencies: KubeletDependencies) -> None:
         self._pod = pod
         self._shared = dependencies
         spec = pod["spec"]
@@ -160,7 +160,7 @@ class PodWorker:
         """The name of the pod."""
         return str(self._pod["metadata"]["name"])
 
-    def container(self, name: str = "") -> Container | None:
+    def container(self, name: str = "") -> RuntimeContainer | None:
         """Return the running container of this name, or without one the first of the spec."""
         run = self._runs.get(name or self._record.mains[0].name)
         return run.container if run else None
@@ -328,7 +328,7 @@ class PodWorker:
         self._report()
         return code
 
-    async def _create(self, record: ContainerRecord, log: Path) -> Container | None:
+    async def _create(self, record: ContainerRecord, log: Path) -> RuntimeContainer | None:
         """Start a container as soon as its configuration is complete, whatever the restart policy; None if stopped."""
         sandbox = self._sandbox
         while sandbox and not self._stopping.is_set():

@@ -23,7 +23,7 @@ from trainshed.local.paths import remove
 
 from .docker_cli import DockerCli
 from .hosts import Hosts
-from .protocol import KILLED, Container, ContainerSpec, Ends, Mount, Run, SandboxSpec, StartFailed
+from .protocol import KILLED, ContainerSpec, Ends, Mount, Run, RuntimeContainer, SandboxSpec, StartFailed
 
 #: The labels of containers and networks: the run, and the mark of the folder that has all runs of this user.
 RUN_LABEL, RUNS_LABEL = "trainshed.run", "trainshed.runs"
@@ -59,7 +59,7 @@ class ExecProcess:
 
 
 class DockerContainer:
-    """Implements `protocol.Container`; `limited` is whether it has a limit of memory."""
+    """Implements `protocol.RuntimeContainer`; `limited` is whether it has a limit of memory."""
 
     def __init__(self, runtime: DockerRuntime, name: str, log: asyncio.subprocess.Process, *, limited: bool) -> None:
         self._runtime = runtime
@@ -129,7 +129,7 @@ class DockerSandbox:
     containers: dict[str, str] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=count)
 
-    async def start(self, spec: ContainerSpec) -> Container:
+    async def start(self, spec: ContainerSpec) -> RuntimeContainer:
         """Start a container, and remove the one that ran before with what it has written; raises `StartFailed`."""
         name = self.runtime.container_name(self.spec, f"{spec.name}.{next(self.numbers)}")
         if before := self.containers.get(spec.name):

@@ -42,7 +42,7 @@ SILENT = (
 
 
 class LaunchedContainer:
-    """Implements `protocol.Container`; `message` is the request that has started it."""
+    """Implements `protocol.RuntimeContainer`; `message` is the request that has started it."""
 
     def __init__(
         self, client: LauncherClient, known: str, message: Mapping[str, Any], output: asyncio.StreamReader

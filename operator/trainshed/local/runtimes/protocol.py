@@ -110,7 +110,7 @@ class Process(Protocol):
         """Send a signal to its first process, SIGKILL to all its processes; nothing if it has ended."""
 
 
-class Container(Process, Protocol):
+class RuntimeContainer(Process, Protocol):
     """A container that was started."""
 
     @property
@@ -150,7 +150,7 @@ class Sandbox(Protocol):
     def address(self) -> str:
         """The IP address of the pod."""
 
-    async def start(self, spec: ContainerSpec) -> Container:
+    async def start(self, spec: ContainerSpec) -> RuntimeContainer:
         """Start a container; raises `StartFailed`."""
         ...
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from trainshed.api import coerce
 from trainshed.api.actions import ApiRefusal
 from trainshed.api.indexes import Indexes
-from trainshed.api.job import Replica, RestartPolicy, Scope
+from trainshed.api.job import Replica, RestartPolicy, RestartScope
 from trainshed.api.objects import Phase
 from trainshed.api.status import (
     DEADLINE,
@@ -247,9 +247,9 @@ def _next(facts: Facts, group: FailureGroup, after: Status) -> str:
     limit, role = facts.job.policy.backoff_limit, restarts.root_cause(group)[0].role
     if replicas <= 1:
         what = "it"
-    elif (scope := restarts.scope(facts, group)) is Scope.JOB:
+    elif (scope := restarts.scope(facts, group)) is RestartScope.JOB:
         what = f"all {replicas} replicas"
-    elif scope is Scope.ROLE:
+    elif scope is RestartScope.ROLE:
         what = f"all {replicas} {role} replicas"
     else:
         what = f"these {replicas} replicas"

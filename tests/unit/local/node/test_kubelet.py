@@ -19,7 +19,7 @@ from trainshed.client.decode import PodObject, pod
 from trainshed.local.cluster import LocalCluster
 from trainshed.local.node.downward import NodeFacts
 from trainshed.local.node.environment import EnvironmentResolver, Gpus
-from trainshed.local.node.kubelet import BackOff, Dependencies, Kubelet
+from trainshed.local.node.kubelet import BackOff, Kubelet, KubeletDependencies
 from trainshed.local.node.volumes import Volumes
 from trainshed.local.stored_objects import CONFIG_MAP, POD, timestamp
 
@@ -42,7 +42,7 @@ class Node:
         resolver = EnvironmentResolver(self.cluster.find)
         volumes = Volumes(resolver, folder)
         self.kubelet = Kubelet(
-            Dependencies(
+            KubeletDependencies(
                 self.cluster, runtime, self.logs, now, folder, volumes, resolver, Gpus(gpus), NodeFacts("node")
             )
         )

@@ -12,8 +12,8 @@ import pytest
 from support.virtual_time import VirtualTimeLoop
 from trainshed.client.transport import Request, WriteNotPermitted
 from trainshed.memory.built_in import BUILT_IN
+from trainshed.memory.in_process import MemoryTransport
 from trainshed.memory.server import Server
-from trainshed.memory.transport import MemoryTransport
 
 PATH = "/api/v1/namespaces/ml/configmaps"
 

@@ -45,7 +45,7 @@ NUMBERS = re.compile(r"\d+")
 MOST, MAX_LENGTH = 8, 256
 
 
-class Failures:
+class JobErrors:
     """The errors of each job since its last success: the last back-off of each kind of error, and the messages."""
 
     def __init__(self) -> None:

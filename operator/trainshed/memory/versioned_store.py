@@ -12,11 +12,11 @@ from typing import Any
 
 import orjson
 
-from .resources import Resource
+from .resources import ServedResource
 
 Document = dict[str, Any]
 #: Where an object is: its resource and its key.
-Location = tuple[Resource, str]
+Location = tuple[ServedResource, str]
 
 
 class StoredObject:
@@ -48,7 +48,7 @@ class Commit:
     """A change: `before` is None for a new object; `after` is the new object, or a deleted one at its last version."""
 
     version: int
-    resource: Resource
+    resource: ServedResource
     key: str
     before: StoredObject | None
     after: StoredObject
@@ -59,7 +59,7 @@ class Expired(Exception):
     """The version is compacted."""
 
 
-class Store:
+class VersionedStore:
     """All objects by resource and key (`namespace/name` or `name`); `listeners` are called with each commit.
 
     At least the last `history` commits of each resource are kept, without it all of them.
@@ -70,20 +70,20 @@ class Store:
         self.compacted = 99
         self._history = history
         self.listeners: list[Callable[[Commit], None]] = []
-        self._tables: dict[Resource, dict[str, StoredObject]] = {}
-        self._log: dict[Resource, list[Commit]] = {}
+        self._tables: dict[ServedResource, dict[str, StoredObject]] = {}
+        self._log: dict[ServedResource, list[Commit]] = {}
         self._by_uid: dict[str, Location] = {}
         self._dependents: dict[str, dict[Location, None]] = {}
 
-    def table(self, resource: Resource) -> Mapping[str, StoredObject]:
+    def table(self, resource: ServedResource) -> Mapping[str, StoredObject]:
         """Return all objects of a resource by key."""
         return self._tables.setdefault(resource, {})
 
-    def get(self, resource: Resource, key: str) -> StoredObject | None:
+    def get(self, resource: ServedResource, key: str) -> StoredObject | None:
         """Return an object, or None."""
         return self._tables.setdefault(resource, {}).get(key)
 
-    def put(self, resource: Resource, key: str, document: Document) -> StoredObject:
+    def put(self, resource: ServedResource, key: str, document: Document) -> StoredObject:
         """Store a new or changed object at the next version."""
         self.version += 1
         metadata = {**document["metadata"], "resourceVersion": str(self.version)}
@@ -95,7 +95,7 @@ class Store:
         self._notify(Commit(self.version, resource, key, before, after))
         return after
 
-    def drop(self, resource: Resource, key: str) -> StoredObject:
+    def drop(self, resource: ServedResource, key: str) -> StoredObject:
         """Remove an object; return it at the version of its removal."""
         self.version += 1
         before = self._tables[resource].pop(key)
@@ -117,14 +117,14 @@ class Store:
         """Return the uids in all ownerReferences."""
         return tuple(self._dependents)
 
-    def since(self, resource: Resource, version: int) -> list[Commit]:
+    def since(self, resource: ServedResource, version: int) -> list[Commit]:
         """Return the commits of a resource after a version; raises `Expired`."""
         if version < self.compacted:
             raise Expired
         log = self._log.get(resource, [])
         return log[bisect_right(log, version, key=lambda commit: commit.version) :]
 
-    def at(self, resource: Resource, version: int) -> Mapping[str, StoredObject]:
+    def at(self, resource: ServedResource, version: int) -> Mapping[str, StoredObject]:
         """Return all objects of a resource as of a version; raises `Expired`."""
         later = self.since(resource, version)
         if not later:
@@ -151,7 +151,9 @@ class Store:
         for listener in self.listeners:
             listener(commit)
 
-    def _index(self, resource: Resource, key: str, before: StoredObject | None, after: StoredObject | None) -> None:
+    def _index(
+        self, resource: ServedResource, key: str, before: StoredObject | None, after: StoredObject | None
+    ) -> None:
         was = before.document["metadata"].get("ownerReferences") if before else None
         now = after.document["metadata"].get("ownerReferences") if after else None
         location = (resource, key)

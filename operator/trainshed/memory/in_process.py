@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 from trainshed.client.transport import Answer, Request, Stream, WriteNotPermitted
 
-from .errors import ApiError
+from .errors import StatusError
 from .server import Server
 from .watch import Watch
 
@@ -39,7 +39,7 @@ class MemoryTransport:
         lines = Lines()
         try:
             watch = self._server.watch(request.path, request.query, lines.put)
-        except ApiError as refused:
+        except StatusError as refused:
             yield Answer(refused.code, refused.content), _nothing()
             return
         try:
