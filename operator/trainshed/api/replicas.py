@@ -85,6 +85,14 @@ def _by_name(job: str, sizes: tuple[tuple[str, int], ...]) -> Mapping[str, Repli
     return MappingProxyType(found)
 
 
+def replica_named(job: Job, roles: Iterable[str], name: str) -> Replica | None:
+    """Return the replica of one of these roles whose pod has this name, however many the job requests; else None."""
+    digits = name.rpartition("-")[2]
+    index = int(digits) if digits.isdecimal() else 0
+    found = (Replica(role, 0 if role in SINGLETON_ROLES else index) for role in roles)
+    return next((replica for replica in found if name == f"{job.name}-{replica}"), None)
+
+
 def _parsed(job: Job, names: Iterable[str]) -> dict[str, Replica]:
     """Do the same as `replicas_by_name`, by the parts of the names."""
     heads = {f"{job.name}-{group.role.lower()}": group for group in job.groups}

@@ -193,8 +193,12 @@ class Cache:
         return not is_older(self.jobs[kind].latest, self.pods.store.latest)
 
     def on_list(self, snapshot: Snapshot, pods: Iterable[Pod], version: str) -> bool:
-        """Store a list of the job's pods from the API server; return False if the cache is newer."""
-        if not self.pods.store.on_list(snapshot.pods, pods, version):
+        """Store a list of the job's pods from the API server; return False if the cache is newer.
+
+        The list has only pods whose label names the job: the others are not gone because it lacks them.
+        """
+        labelled = (pod for pod in snapshot.pods if pod.job == snapshot.job.name)
+        if not self.pods.store.on_list(labelled, pods, version):
             return False
         self._staleness.mark_certain(snapshot.job.uid)
         return True

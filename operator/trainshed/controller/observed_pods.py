@@ -13,6 +13,7 @@ import msgspec
 from trainshed.api.actions import LostPod, Snapshot
 from trainshed.api.job import JobKey
 from trainshed.api.objects import Phase, Pod
+from trainshed.api.replicas import replicas_by_name
 from trainshed.api.status import ConditionType, Status
 
 
@@ -42,12 +43,9 @@ class FailedPods:
 def _uncounted(snapshot: Snapshot, failed: frozenset[str]) -> int:
     """Return how many of the pods that have failed, given by uid, the stored status does not yet count or give up."""
     status = snapshot.status
-    attempts = {role.lower(): attempt for role, attempt in status.attempts.items()}
-    current = [
-        pod
-        for pod in snapshot.pods
-        if pod.uid in failed and pod.uid not in status.pending_replacement and pod.attempt == attempts.get(pod.role, 0)
-    ]
+    pods = {pod.name: pod for pod in snapshot.pods if pod.uid in failed and pod.uid not in status.pending_replacement}
+    replicas = replicas_by_name(snapshot.job, list(pods)).items()
+    current = [name for name, replica in replicas if pods[name].attempt == status.attempts.get(replica.role, 0)]
     return max(0, len(current) - sum(replica_status.failed for replica_status in status.replica_statuses.values()))
 
 

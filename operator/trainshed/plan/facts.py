@@ -10,7 +10,6 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, TypeVar, cast
 
-import msgspec
 from msgspec.structs import replace
 
 from trainshed.api import framework
@@ -23,23 +22,16 @@ from trainshed.api.replicas import NO_INDEXES, NONE, Replicas, others, replicas_
 from trainshed.api.status import ConditionType, Failure, ReplicaStatus, Status
 
 from . import failures
+from .replica_objects import PodRoles, Services, pod_roles
 
 T = TypeVar("T")
 NO_ROLES: Counter[str] = Counter()
 NOT_COUNTED = ReplicaStatus()
 #: The facts that do not depend on the status, and those that depend only on which pods the status replaces.
-BY_NAME = ("replicas_by_pod", "present", "seated", "absent", "surplus", "services")
+BY_NAME = ("replicas_by_pod", "present", "seated", "absent", "surplus", "roles", "services")
 INDEPENDENT, BY_REPLACED_PODS = ("goal", "scope", "groups", "terminating", *BY_NAME), ("stale", "current", "eventful")
 #: The maximum number of missing pods of a role that are looked up: if the watch has lost many, these show it.
 MAX_NAMED = 32
-
-
-class Services(msgspec.Struct, frozen=True):
-    """The names of the Services that exist and are needed; the replicas that lack theirs; whether the job lacks its."""
-
-    needed: frozenset[str]
-    missing: Replicas
-    joined_missing: bool
 
 
 class Facts:
@@ -132,6 +124,11 @@ class Facts:
         if len(self.seated) == len(self.present):
             return ()
         return tuple(pod for pod in self.snapshot.pods if pod.name not in self.seated)
+
+    @cached_property
+    def roles(self) -> PodRoles:
+        """The replicas that the pods are or were."""
+        return pod_roles(self.job, self.framework, self.replicas_by_pod, self.surplus)
 
     @cached_property
     def stale(self) -> tuple[Pod, ...]:
@@ -229,29 +226,35 @@ class Facts:
 
     @cached_property
     def replica_statuses(self) -> dict[str, ReplicaStatus]:
-        """The counts by role for status.replicaStatuses. A running pod is active until it is gone, requested or not."""
-        roles = {group.role.lower(): group.role for group in self.job.groups}
+        """The counts by role for status.replicaStatuses. A running pod is active until it is gone, requested or not.
+
+        A role that the spec has no longer stays until its last pod holds nothing.
+        """
         idle = {pod.uid for pod in self.eventful.values() if pod.phase is not Phase.RUNNING}
         running = [pod for pod in self.snapshot.pods if pod.phase is Phase.RUNNING]
         if idle:
             running = [pod for pod in running if pod.uid not in idle]
-        active = _tally([pod.role for pod in running])
         held = self.holding if self.job.in_queue else ()
-        uids = {pod.uid for pod in running} if held else set()
-        others = _tally([pod.role for pod in held if pod.uid not in uids])
+        active = self.roles.count(running)
+        others = self.roles.count(held, foreign=True) - active if held else NO_ROLES
         failed = _tally([replica.role for replica, pod in self.eventful.items() if pod.phase is Phase.FAILED])
         ready = _tally([replica.role for replica, pod in self.current.items() if self.is_ready(pod)])
-        return {
+        found = {
             role: ReplicaStatus(
-                active=active[label],
-                not_running=others[label],
+                active=active[role],
+                not_running=others[role],
                 succeeded=len(self.done[role]),
                 failed=failed[role],
                 ready=ready[role],
                 selector=framework.selector(self.framework, self.job, role) if self.framework.selectors else "",
                 done=self.done[role],
             )
-            for label, role in roles.items()
+            for role in self.groups
+        }
+        before = {} if self.groups else self.status.replica_statuses
+        left = [role for role in (*active, *others, *before) if role not in found]
+        return found | {
+            role: replace(before.get(role, NOT_COUNTED), active=active[role], not_running=others[role]) for role in left
         }
 
     @cached_property
@@ -263,7 +266,7 @@ class Facts:
     def observed(self) -> Status:
         """The stored status with all counts recomputed from the pods.
 
-        If the spec cannot be read, the roles of the pods are not known: the counts stay until the last pod is gone.
+        If the spec cannot be read, only what the pods hold is known, and the other counts stay until the last is gone.
         """
         before = self.status.retries
         # The restarts of a deleted pod are no longer in the sum; what the sum lost since it was stored is kept apart.
@@ -274,10 +277,9 @@ class Facts:
             uids = {pod.uid for pod in self.snapshot.pods}
             waited_for = tuple(uid for uid in waited_for if uid in uids)
         scaled_down_to = {role: count for role in self.groups if (count := self._shrunk(role)) is not None}
-        counted = bool(self.groups) or not self.snapshot.pods
         return replace(
             self.status,
-            replica_statuses=self.replica_statuses if counted else self.status.replica_statuses,
+            replica_statuses=self.replica_statuses if self.groups or self.snapshot.pods else {},
             retries=retries,
             pending_replacement=waited_for,
             scaled_down_to=scaled_down_to,
@@ -318,8 +320,8 @@ class Facts:
         """Return the smallest size of a role for which pods are still terminating; None when all of them are gone."""
         count = self.groups[role].count
         fewest = min(count, self.status.scaled_down_to.get(role, count))
-        leaving = (pod for pod in (*self.surplus, *self.stale) if pod.role == role.lower() and pod.index >= fewest)
-        return fewest if any(True for _ in leaving) else None
+        leaving = (*self.roles.former.values(), *(self.replicas_by_pod[pod.name] for pod in self.stale))
+        return fewest if any(replica.role == role and replica.index >= fewest for replica in leaving) else None
 
     def finished(self, replica: Replica) -> bool:
         """Return whether a replica has succeeded."""

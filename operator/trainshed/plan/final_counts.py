@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from msgspec.structs import replace
 
 from trainshed.api.status import ConditionType, ReplicaStatus, Status
@@ -17,6 +15,7 @@ def after_success(facts: Facts, status: Status) -> Status:
     counts = {
         role: ReplicaStatus() if role == dependent_role else _active_as_succeeded(count)
         for role, count in status.replica_statuses.items()
+        if role in facts.groups
     }
     return replace(status, replica_statuses=counts)
 
@@ -27,10 +26,10 @@ def _active_as_succeeded(replica_status: ReplicaStatus) -> ReplicaStatus:
 
 def with_pods_left(facts: Facts, status: Status) -> Status:
     """Return the status with the pods that hold resources as its active ones; the other counts are the job's result."""
-    roles = {group.role.lower(): group.role for group in facts.job.groups}
-    holding = Counter(roles.get(pod.role) for pod in facts.holding)
+    holding = facts.roles.count(facts.holding, foreign=True)
     counts = {
-        role: replace(count, active=0, not_running=holding[role]) for role, count in status.replica_statuses.items()
+        role: replace(status.replica_statuses.get(role, ReplicaStatus()), active=0, not_running=holding[role])
+        for role in dict.fromkeys((*status.replica_statuses, *holding))
     }
     return replace(status, replica_statuses=counts)
 

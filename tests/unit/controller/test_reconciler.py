@@ -295,3 +295,12 @@ async def test_the_log_line_names_the_changes():
     harness.hear()
     assert (await harness.reconcile()).message == "Running=False, Succeeded=True"
     assert (await harness.reconcile(seconds=1)).message == ""
+
+
+async def test_a_pod_whose_label_names_another_job_is_not_gone_because_a_list_lacks_it():
+    harness = Harness(a_spec(Worker=2))
+    await harness.run_all()
+    harness.world.patch("pods", "mnist-worker-0", {"labels": {"training.kubeflow.org/job-name": "other"}})
+    harness.hear()
+    assert harness.view.on_list(harness.snapshot(), *await harness.world.read_pods("ml", "mnist"))
+    assert [pod.name for pod in harness.snapshot().pods] == ["mnist-worker-0", "mnist-worker-1"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.builders import (
     a_job,
@@ -175,3 +177,70 @@ def test_a_pending_pod_that_is_deleted_in_a_job_of_a_queue_is_not_taken_for_one_
     assert "Running" in states(status)
     decided = look(job, pods[0], status=status, now=at(5))
     assert "Restarting" not in states(decided.status)
+
+
+LABELS = st.sampled_from(("worker", "Worker", "chief", "evaluator", "other", ""))
+PODS = st.builds(
+    lambda name, phase, role, **fields: replace(a_pod(name, phase), role=role, **fields),
+    st.sampled_from(
+        [*(f"{role}-{index}" for role in ("chief", "worker", "ps") for index in range(4)), "worker-07", "x"]
+    ),
+    st.sampled_from(("Pending", "Running", "Unknown", "Succeeded", "Failed")),
+    LABELS,
+    index=st.integers(-1, 4),
+    job=LABELS,
+    node=st.sampled_from(("", "node-0")),
+    deleting=st.booleans(),
+)
+#: A status before the plan, as the job was with other roles.
+STATUSES = (None, running(a_job(chief=1, worker=2)), running(a_job(evaluator=1, ps=3)))
+JOBS = (
+    a_job(worker=2),
+    a_job(chief=1, worker=3),
+    a_job(ps=1, evaluator=2),
+    replace(a_job(worker=1), groups=(), problems=("spec: no",)),
+)
+
+
+@given(
+    st.sampled_from(JOBS),
+    st.lists(PODS, max_size=6, unique_by=lambda pod: pod.name),
+    st.sampled_from(STATUSES),
+    st.data(),
+)
+def test_in_a_queue_as_many_replicas_are_active_as_pods_hold_resources(job, pods, before, data):
+    suspended = data.draw(st.booleans())
+    job = replace(job, queued=not suspended or data.draw(st.booleans()), policy=run_policy(suspend=suspended))
+    holding = sum(pod.holds_resources for pod in pods)
+    for now in (20, 60):
+        after = look(job, *pods, status=before, now=at(now)).status
+        assert sum(active(after).values()) == (0 if after.over else holding)
+        assert not (after.over and holding), "the queue gives the quota of a job that is over away"
+        before = after
+
+
+@pytest.mark.parametrize(
+    ("spec", "pods", "counts"),
+    [
+        ({"chief": 1, "worker": 2}, {"worker-0": "other", "worker-1": "chief"}, {"Chief": 0, "Worker": 2}),
+        ({"chief": 1}, {"worker-0": "worker", "worker-1": "worker"}, {"Chief": 0, "Worker": 2}),
+        ({"chief": 1, "evaluator": 2}, {"worker-0": "worker"}, {"Chief": 0, "Evaluator": 0, "Worker": 1}),
+        ({"chief": 1, "worker": 1}, {"worker-7": "worker", "worker": "worker"}, {"Chief": 1, "Worker": 1}),
+    ],
+    ids=["labels changed", "role removed", "role renamed", "names that no replica has"],
+)
+def test_the_pods_of_a_suspended_job_count_for_the_roles_that_their_names_say(spec, pods, counts):
+    before = running(a_job(chief=1, worker=2))
+    job = a_job(**spec, queued=True, policy=run_policy(suspend=True))
+    left = [replace(a_pod(name, deleting=True), role=label) for name, label in pods.items()]
+    status = look(job, *left, status=before, now=at(6)).status
+    assert active(status) == counts
+    gone = look(job, status=status, now=at(9)).status
+    assert active(gone) == dict.fromkeys((group.role for group in job.groups), 0)
+
+
+def test_a_pod_that_leaves_is_waited_for_by_its_name_before_its_index_is_used_again():
+    job = a_job("PyTorchJob", master=1, worker=3)
+    pods = [replace(pod, role="other", index=0, deleting=pod.name.endswith("2")) for pod in pods_of(job)]
+    smaller = look(a_job("PyTorchJob", master=1, worker=2), *pods, status=running(job)).status
+    assert smaller.scaled_down_to == {"Worker": 2}
