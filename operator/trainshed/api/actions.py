@@ -40,13 +40,25 @@ class LostPod(msgspec.Struct, frozen=True):
     time: datetime
 
 
+class ScaleDown(msgspec.Struct, frozen=True):
+    """A change of the spec that has made pods or Services of a job needless: how many in a row, and when the last was.
+
+    `changed` is when the spec was last seen to have changed, since then or by it.
+    """
+
+    count: int
+    time: datetime
+    changed: datetime
+
+
 class Snapshot(msgspec.Struct, frozen=True):
     """A job, its stored status, and the objects whose controller's uid is the job's.
 
     `unserved` are the kinds of PodGroup that the API server does not serve. `scheduler_message` is None until the
     Events about the PodGroup are read. `lost_pods` is what this process has seen, of the last minutes. `in_parts` is
     whether a plan creates a part of many pods and Services, and the next one more. `answers` are the dependents with
-    digests as the API server had them after this process wrote them last, by uid.
+    digests as the API server had them after this process wrote them last, by uid. `scale_down` is the last one that
+    this process has carried out, None if it was long ago.
     """
 
     job: Job
@@ -63,6 +75,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     lost_pods: tuple[LostPod, ...] = ()
     in_parts: bool = True
     answers: Mapping[str, Document] = {}
+    scale_down: ScaleDown | None = None
 
 
 class CreatePod(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from trainshed.api.objects import Dependent, Pod, Resource, Service, is_older
 from trainshed.api.status import Status
 from trainshed.client import Unavailable
 
-from .observed_pods import HiddenPods, LostPods
+from .observed_pods import HiddenPods, LostPods, ScaleDowns
 from .store import CachedJob, Children, Owner, Store, origin_of, owner_of, with_spec
 
 
@@ -109,6 +109,7 @@ class Cache:
         self.states: Counter[tuple[str, str]] = Counter()
         self.jobs: dict[str, Store[CachedJob]] = {kind: Store(self._on_job_change) for kind in self._frameworks}
         self._lost_pods: dict[Owner, LostPods] = {}
+        self.scale_downs = ScaleDowns()
         self.pods: Children[Pod] = Children(
             self._on_child_change, self._on_list_delete, self._on_pod_lost, self._on_pod_change
         )
@@ -159,6 +160,7 @@ class Cache:
             scheduler_message=self._scheduler_messages.get(key),
             lost_pods=lost.since(now) if (lost := self._lost_pods.get(owner)) else (),
             answers={one.uid: self._answers[one.uid] for one in dependents if one.uid in self._answers},
+            scale_down=self.scale_downs.last(record.job, now),
         )
 
     def on_write(self, found: Dependent) -> None:
@@ -317,6 +319,7 @@ class Cache:
         if is_other:
             self._refusals.pop(key, None)
             self._scheduler_messages.pop(key, None)
+            self.scale_downs.forget(key)
             if known:
                 self._left(key)
         if is_other or not (before and after) or before.differs(after):

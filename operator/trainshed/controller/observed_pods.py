@@ -6,12 +6,14 @@ The cache has the pods that a watch reports.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import msgspec
+from msgspec.structs import replace
 
-from trainshed.api.actions import LostPod, Snapshot
-from trainshed.api.job import JobKey
+from trainshed.api.actions import Action, DeletePod, DeleteService, LostPod, ScaleDown, Snapshot
+from trainshed.api.job import Job, JobKey
 from trainshed.api.objects import Phase, Pod
 from trainshed.api.replicas import replicas_by_name
 from trainshed.api.status import ConditionType, Status
@@ -147,3 +149,46 @@ class HiddenPods:
         for uid in self._old:
             self.discard(uid)
         self._old = tuple(self._known)
+
+
+class ScaleDowns:
+    """How often in a row the spec of each job was changed so that pods or Services of it had to be deleted.
+
+    Two scale-downs that are further apart than `MEMORY` are not in a row. What is deleted for the same spec, or once
+    the job is over, is no scale-down of its own.
+    """
+
+    MEMORY = timedelta(seconds=20)
+
+    def __init__(self) -> None:
+        #: By job: the generation that was scaled down to, the one that was seen last, and the scale-down.
+        self._last: dict[JobKey, tuple[int, int, ScaleDown]] = {}
+
+    def observe(self, snapshot: Snapshot, actions: Iterable[Action]) -> None:
+        """Remember a scale-down that these actions begin to carry out."""
+        job, now = snapshot.job, snapshot.now
+        names = {action.name for action in actions if isinstance(action, (DeletePod, DeleteService))}
+        if not names or snapshot.status.over:
+            return
+        if not job.policy.suspend and len(replicas_by_name(job, names)) == len(names):
+            return
+        if (known := self._last.get(job.key)) is None or known[0] != job.generation:
+            before = snapshot.scale_down.count if snapshot.scale_down else 0
+            self._last[job.key] = job.generation, job.generation, ScaleDown(before + 1, now, now)
+
+    def last(self, job: Job, now: datetime) -> ScaleDown | None:
+        """Return the last scale-down of a job, None if it was longer ago than `MEMORY`."""
+        if (known := self._last.get(job.key)) is None:
+            return None
+        scaled_down_to, seen, found = known
+        if abs(now - found.time) > self.MEMORY:
+            del self._last[job.key]
+            return None
+        if seen != job.generation:
+            found = replace(found, changed=now)
+            self._last[job.key] = scaled_down_to, job.generation, found
+        return found
+
+    def forget(self, key: JobKey) -> None:
+        """Forget a deleted job."""
+        self._last.pop(key, None)

@@ -199,6 +199,7 @@ class Reconciler:
         for event in plan.events:
             if event.key or not later:  # others are recorded once, with the status that they belong to
                 self._recorder.record(snapshot.job, event)
+        self._cache.scale_downs.observe(snapshot, plan.actions)
         outcome = await self._executor.run(snapshot, plan.actions)
         error = hidden or outcome.error  # a pod without its label is waited for, whatever else failed
         is_known = await self._report_refusal(key, snapshot, error)

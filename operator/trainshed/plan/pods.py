@@ -21,7 +21,7 @@ from trainshed.api.objects import Phase, Pod
 from trainshed.api.replicas import replicas_by_name
 from trainshed.api.status import ReplicaStatus
 
-from . import builders, false_starts, pod_groups, restarts, services, start_order
+from . import builders, false_starts, pod_groups, restarts, scale_downs, services, start_order
 from .facts import Facts
 from .missing_pods import pods_to_verify
 
@@ -51,13 +51,13 @@ def create_missing(facts: Facts) -> tuple[Action, ...]:
     Only a part of many pods, with their Services, is created at a time: meanwhile the job may be deleted or suspended,
     and its status says how far it has got. Replicas that restart together are created together: not before the last old
     pod is gone, including pods that the watch does not report. Nothing is created while the PodGroup has not been
-    admitted.
+    admitted. While all new pods wait no Service is created for them either: the job may be suspended again before.
     """
     if pod_groups.wait(facts):
         return ()
-    waiting = facts.status.retries.wait(facts.now)
+    waiting = facts.status.retries.wait(facts.now) or scale_downs.earliest_creation(facts)
     if waiting or (facts.scope is RestartScope.JOB and _remnants(facts)) or pods_to_verify(facts):
-        return missing_services(facts)
+        return _services_of_pods(facts)
     gated, postponed = start_order.gated_replicas(facts), false_starts.postponed(facts)
     free = facts.missing.only(set(facts.missing.roles).difference(gated.roles))
     wanted = list(islice((replica for replica in free if replica not in postponed), _part(facts)))
@@ -69,13 +69,25 @@ def create_missing(facts: Facts) -> tuple[Action, ...]:
 
 
 def missing_services(facts: Facts) -> tuple[CreateService, ...]:
-    """Create the missing Services, a part of them at a time."""
+    """Create the missing Services, a part of them at a time, but none of a replica whose old pod still exists."""
+    if not (facts.services.missing or facts.services.joined_missing):
+        return ()
+    old = {facts.replicas_by_pod[pod.name] for pod in facts.stale}
+    return _create_services(facts, (replica for replica in facts.services.missing if replica not in old))
+
+
+def _services_of_pods(facts: Facts) -> tuple[CreateService, ...]:
+    """Create the missing Services of the pods that exist."""
+    return _create_services(facts, (replica for replica in facts.services.missing if replica in facts.current))
+
+
+def _create_services(facts: Facts, replicas: Iterable[Replica]) -> tuple[CreateService, ...]:
     framework, job = facts.framework, facts.job
     if not (framework.objects.services or framework.objects.job_service):
         return ()
     make = builders.service_maker(framework, job)
     joined = (builders.job_service(framework, job),) if facts.services.joined_missing else ()
-    return (*map(make, islice(facts.services.missing, _part(facts))), *joined)
+    return (*map(make, islice(replicas, _part(facts))), *joined)
 
 
 def _part(facts: Facts) -> int:

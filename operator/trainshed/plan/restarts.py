@@ -18,10 +18,8 @@ from trainshed.api.status import MAX_RECENT_RESTARTS, ConditionType, Failure, Re
 from . import failures
 from .facts import Facts, disappeared_for_good
 from .failures import APPLICATION, CASCADING, DISRUPTION
-from .retry_delay import BASE_DELAY, RESET_AFTER, backoff_seconds
+from .retry_delay import RESET_AFTER, backoff_seconds
 
-#: A job that is resumed within this number of seconds after it was suspended gets its pods after a short delay.
-QUICK_TOGGLE = 10
 #: The number of pods that are replaced at a time with scope Replica; the rest follow later. Bounds the status.
 MAX_PENDING_REPLACEMENTS = 64
 #: Under restartPolicy ExitCode, exit codes from here on are retryable: v1's rule (TO-178).
@@ -283,16 +281,6 @@ def _counted_as_running(facts: Facts, role: str) -> bool:
     stored = facts.status.replica_statuses.get(role, ReplicaStatus()).active
     seen = (pod for replica, pod in facts.current.items() if replica.role == role)
     return stored > sum(1 for pod in seen if pod.phase is not Phase.PENDING and not failures.rejected(pod))
-
-
-def earliest_resume(facts: Facts) -> datetime | None:
-    """Return when a resumed job may get pods: None for at once, later if it was suspended a moment ago.
-
-    This rate-limits pod creation when `suspend` is toggled quickly.
-    """
-    suspended = facts.status.condition(ConditionType.SUSPENDED)
-    quickly = suspended is not None and facts.now - suspended.changed < timedelta(seconds=QUICK_TOGGLE)
-    return facts.now + timedelta(seconds=BASE_DELAY) if quickly and facts.status.attempts else None
 
 
 #: Two kubelets report two failures in any order, each within two seconds: a kubelet checks its containers once a

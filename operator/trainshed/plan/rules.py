@@ -41,6 +41,7 @@ from . import (
     pod_groups,
     pods,
     restarts,
+    scale_downs,
     start_order,
     stuck_pods,
     waiting,
@@ -141,9 +142,8 @@ def resume(facts: Facts) -> Plan | None:
     update = job_conditions.resumed(facts)
     status = conditions.set_condition(facts.observed, update, facts.now, true=False)
     status = restarts.clear_completions(replace(status, start=facts.now), facts.groups)
-    status = replace(
-        status, retries=replace(status.retries, consecutive_failures=0, next_retry_time=restarts.earliest_resume(facts))
-    )
+    end = scale_downs.earliest_resume(facts)
+    status = replace(status, retries=replace(status.retries, consecutive_failures=0, next_retry_time=end))
     return Plan(status, (_event(update),), requeue_at=facts.now)
 
 
@@ -243,6 +243,7 @@ def reconcile_replicas(facts: Facts) -> Plan:
     )
     requeue_at = _earliest(_deadline(after), _next_retry(after), stuck_pods.next_startup_check(after))
     requeue_at = _earliest(requeue_at, waiting.next_check(facts), pod_groups.next_check(facts))
+    requeue_at = _earliest(requeue_at, scale_downs.earliest_creation(after))
     requeue_at = _earliest(requeue_at, *false_starts.postponed(facts).values(), start_order.next_check(after))
     if pods.more_to_create(actions):
         requeue_at = facts.now

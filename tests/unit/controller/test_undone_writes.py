@@ -89,9 +89,9 @@ def scale(spec: dict, *, on: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "kept"), [(suspend, ("podgroups", "mnist")), (scale, ("services", "mnist-worker-1"))]
+    ("change", "kept", "pause"), [(suspend, ("podgroups", "mnist"), 0), (scale, ("services", "mnist-worker-1"), 10)]
 )
-def test_a_job_that_changes_in_turn_gets_its_objects_at_once_unless_that_has_no_end(change, kept):
+def test_a_job_that_changes_in_turn_gets_its_objects_at_once_unless_that_has_no_end(change, kept, pause):
     plural, name = kept
 
     async def story() -> None:
@@ -106,6 +106,7 @@ def test_a_job_that_changes_in_turn_gets_its_objects_at_once_unless_that_has_no_
                 if pod.deleting:
                     scene.world.confirm_deletion(pod.name)
             await scene.last(0.5, "")
+            await asyncio.sleep(0 if on else pause)
             return name in scene.world.names(plural)
 
         async def late(times: int) -> int:
@@ -114,7 +115,7 @@ def test_a_job_that_changes_in_turn_gets_its_objects_at_once_unless_that_has_no_
 
         await scene.last(1, "")
         assert await late(OFTEN - 1) == 0
-        assert await late(30) > 20
+        assert await late(30) > 10
         await scene.last(40, "")
         assert name in scene.world.names(plural)
         task.cancel()

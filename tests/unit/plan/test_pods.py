@@ -29,12 +29,12 @@ def test_only_what_is_missing_is_made():
     assert services(decision) == ["mnist-chief-0", "mnist-worker-0", "mnist-worker-1"]
 
 
-def test_a_missing_service_is_made_even_while_pods_have_to_wait():
-    job = a_job(worker=1)
+def test_the_missing_service_of_a_pod_is_made_while_others_have_to_wait_with_theirs():
+    job = a_job(worker=2)
     status = Status(start=at(0), retries=Retries(next_retry_time=at(60)))
-    decision = look(job, status=status, services=(), now=at(1))
+    decision = look(job, a_pod("worker-1"), status=status, services=(), now=at(1))
     assert made(decision) == []
-    assert services(decision) == ["mnist-worker-0"]
+    assert services(decision) == ["mnist-worker-1"]
 
 
 def test_pods_of_an_earlier_attempt_are_swept():

@@ -48,7 +48,7 @@ def test_all_pods_and_services_are_created_at_once_where_that_is_wanted():
 def test_many_services_are_created_in_parts_while_pods_must_wait():
     status = look(BIG).status
     waiting = replace(status, retries=replace(status.retries, next_retry_time=at(60)))
-    decision = look(BIG, services=(), status=waiting)
+    decision = look(BIG, *some(SIZE - 1), services=(), status=waiting)
     assert (made(decision), len(services(decision)), decision.requeue_at) == ([], MAX_CREATED, at(0))
 
 
