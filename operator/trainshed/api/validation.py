@@ -1,4 +1,7 @@
-"""The rules of a job's spec: CEL for the API server, and the same in Python for servers and clients without CEL."""
+"""The rules of a job's spec: CEL for the API server, and the same in Python for servers and clients without CEL.
+
+Each rule has the sentence that users read if a spec breaks it, which is the same in both; see `plan/messages`.
+"""
 
 from __future__ import annotations
 

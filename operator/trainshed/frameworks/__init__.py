@@ -1,4 +1,7 @@
-"""The kinds of jobs. A new kind is a new file in this package and one line here."""
+"""The kinds of jobs. A new kind is a new file in this package and one line here.
+
+What users read about a kind alone, problems of its spec and its warnings, stands in its file; see `plan/messages`.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 
 import pytest
 
@@ -249,6 +250,26 @@ def test_one_slow_response_does_not_hold_up_a_namespace_for_long():
         return waited
 
     assert in_virtual_time(scenario()) < 0.1
+
+
+def test_namespaces_that_are_slow_now_and_then_hold_up_others_for_a_moment_only():
+    async def ask(lane: Limiter, flow: str) -> None:
+        for number in count():
+            await lane.run(flow, lambda: asyncio.sleep(0.05 if number % 5 else 5))  # noqa: B023 - it is called at once
+
+    async def scenario() -> list[float]:
+        lane, waited = Limiter(16, TokenBucket()), []
+        tasks = [asyncio.create_task(ask(lane, f"flapping-{number % 20}")) for number in range(240)]
+        await asyncio.sleep(30)
+        for _ in range(20):
+            began = clock()
+            await asyncio.gather(*(lane.run("ml", lambda: asyncio.sleep(0.1)) for _ in range(12)))
+            waited.append(clock() - began)
+            await asyncio.sleep(1)
+        await end(tasks)
+        return waited
+
+    assert max(in_virtual_time(scenario())) < 2
 
 
 def test_a_reduced_share_is_kept_for_some_minutes():
