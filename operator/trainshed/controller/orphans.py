@@ -1,6 +1,6 @@
 """Tends what a job leaves behind: the job-tracking finalizer of pods, and the right of a launcher to enter pods.
 
-And that finalizer of pods that no watch reports any more: nothing must wait for them for ever.
+And that finalizer of pods that no watch reports any more: nothing must wait for them without end.
 """
 
 from __future__ import annotations
