@@ -44,6 +44,8 @@ SMALL_MODULES = {
     "trainshed.plan.messages.gang_scheduling": "the sentences of one topic",
     "trainshed.client.ownership": "what users read about objects of others, apart from the verbs",
     "trainshed.plan.init_containers": "what admission looks at, apart from what a pod does",
+    "trainshed.cli.job_facts": "the planner, which only the command that needs it imports",
+    "trainshed.views.log_lines": "what a terminal shows of a log, apart from how logs are read",
     "trainshed.cli.crds": "one command, one file",
     "trainshed.cli.remove_finalizers": "one command, one file",
     "trainshed.frameworks.jax": "one kind of job, one file",
@@ -59,8 +61,9 @@ SPEAKERS = frozenset(("Event", "ConditionUpdate", "ApiRefusal", "Reverted", "Sta
 #: Module names that do not describe the content.
 EMPTY_NAMES = frozenset(("utils", "util", "common", "helpers", "helper", "base", "misc", "tools"))
 
-#: Names of two modules: `trainshed run`, and the run that it starts.
-HOMONYMS = frozenset(("run",))
+#: Names of two modules, of which one is that of a command: `trainshed run`, and the run that it starts; `trainshed
+#: events`, and the recorder of Events.
+HOMONYMS = frozenset(("run", "events"))
 
 #: Package registries are a setting of the machine, not of the repository. In pieces: this file does not name them.
 REGISTRIES = tuple(

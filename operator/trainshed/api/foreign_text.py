@@ -7,6 +7,7 @@ and a change of the writing direction shows something else than what is there.
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from .coerce import ELLIPSIS
 
@@ -17,6 +18,12 @@ ESCAPE_SEQUENCES = re.compile(
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]?"
 )
+#: The colours and other attributes of text (ECMA-48, SGR): the only control sequences that replicas may write.
+ATTRIBUTES = re.compile(r"(\x1b\[[0-9;:]*m)")
+#: Characters that change the direction of the text around them.
+DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+RESET = "\x1b[0m"
 #: Columns of a tab.
 TAB = 4
 
@@ -42,6 +49,18 @@ def lines(text: str) -> str:
     return "\n".join(_printable(line.expandtabs(TAB)).rstrip() for line in found).strip()
 
 
+def harmless(line: str, *, colour: bool = False) -> str:
+    """Return a line that others have written without what acts on a terminal: control sequences and characters.
+
+    Tabs stay, and with `colour` the colours, which end with the line. Log files have all bytes as they came.
+    """
+    parts = ATTRIBUTES.split(line)
+    text = "".join(
+        part if index % 2 else _without_effects(part) for index, part in enumerate(parts) if colour or index % 2 == 0
+    )
+    return text + RESET if colour and len(parts) > 1 else text
+
+
 def escaped(text: str) -> str:
     """Return the text in one line, with an escape sequence of Python for each character that is not printable."""
     if text.isprintable():
@@ -53,3 +72,14 @@ def _printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(mark if mark.isprintable() else " " for mark in text if mark.isprintable() or mark.isspace())
+
+
+def _without_effects(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(item for item in ESCAPE_SEQUENCES.sub("", text) if item == "\t" or not _acts(item))
+
+
+def _acts(character: str) -> bool:
+    """Return whether a character is a control, separates lines or paragraphs, is half a character, or turns text."""
+    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in DIRECTIONS

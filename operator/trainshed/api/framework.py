@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -27,7 +27,9 @@ from .objects import (
     DesiredDependent,
     Resource,
 )
-from .spec import JobSpec, Rule, UpdateRule
+
+if TYPE_CHECKING:  # pydantic takes a tenth of a second, and who only reads a cluster needs no models of specs
+    from .spec import JobSpec, Rule, UpdateRule
 
 
 class JobDefaults(msgspec.Struct, frozen=True):

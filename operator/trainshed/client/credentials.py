@@ -133,7 +133,7 @@ class Credentials:
 
     `ca`, `certificate` and `key` are paths of PEM files; the fields with `_data` contain PEM and take precedence, as
     in client-go. `server_name` is the name in the server's certificate, if not that of its address, and `proxy` the URL
-    of a proxy on the way. `impersonation` are the headers to act as another user.
+    of a proxy on the way. `impersonation` are the headers to act as another user. `namespace` is that of the context.
     """
 
     server: str
@@ -151,6 +151,7 @@ class Credentials:
     proxy: str = field(default="", repr=False)
     impersonation: Headers = ()
     plugin: Plugin | None = None
+    namespace: str = ""
 
     def headers(self) -> Headers:
         """Return the headers for authentication; raises OSError if the token file cannot be read."""

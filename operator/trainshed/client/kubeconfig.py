@@ -70,7 +70,13 @@ def from_pod() -> Credentials:
     if not host:
         raise NoCredentials("a service account is mounted, but KUBERNETES_SERVICE_HOST is not set")
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-    return Credentials(server, ca=str(SERVICE_ACCOUNT / "ca.crt"), token_file=str(SERVICE_ACCOUNT / "token"))
+    own = SERVICE_ACCOUNT / "namespace"
+    return Credentials(
+        server,
+        ca=str(SERVICE_ACCOUNT / "ca.crt"),
+        token_file=str(SERVICE_ACCOUNT / "token"),
+        namespace=own.read_text(encoding="utf-8").strip() if own.exists() else "",
+    )
 
 
 def from_kubeconfigs(paths: Sequence[Path], context: str = "") -> Credentials:
@@ -87,7 +93,7 @@ def from_kubeconfigs(paths: Sequence[Path], context: str = "") -> Credentials:
         cluster = _entry(files, "clusters", chosen.text("cluster"))
         user = _entry(files, "users", chosen.text("user"))
         chosen.demand(CONTEXT_FIELDS)
-        found = _credentials(cluster, user)
+        found = _credentials(cluster, user, chosen.text("namespace"))
     except BadKubeconfig as error:
         raise NoCredentials(str(error)) from error
     with named(", ".join(map(str, paths))):
@@ -110,7 +116,7 @@ def _entry(files: Sequence[Section], field: str, name: str) -> Section:
     return found
 
 
-def _credentials(cluster: Section, user: Section) -> Credentials:
+def _credentials(cluster: Section, user: Section, namespace: str) -> Credentials:
     if user.fields.get("auth-provider"):
         raise user.problem("auth-provider", "is not supported, and not by kubectl since 1.26; use a plugin (`exec`)")
     cluster.demand(CLUSTER_FIELDS)
@@ -136,6 +142,7 @@ def _credentials(cluster: Section, user: Section) -> Credentials:
         proxy=_proxy(cluster, server),
         impersonation=tuple(_impersonation(user)),
         plugin=_plugin(cluster, user),
+        namespace=namespace,
     )
 
 

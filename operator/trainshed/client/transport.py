@@ -237,6 +237,27 @@ class RestClient:
         except TransportError as broken:
             raise Unavailable(f"watching {path.plural}: {broken}") from broken
 
+    async def log(self, path: Path, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """Yield the lines of a log, the last one also if it has no end yet, and of a too long one its beginning.
+
+        Raises the errors of `call`, and `Unavailable` also after some time without a line.
+        """
+        rest = b""
+        try:
+            async with self._transport.stream(Request("GET", str(path), query, JSON)) as (answer, pieces):
+                self._listener("GET", path.plural, answer.status)
+                if answer.status >= HTTPStatus.BAD_REQUEST:
+                    raise _error(answer)
+                async for piece in pieces:
+                    *lines, rest = (rest + piece).split(b"\n")
+                    for line in lines:
+                        yield line
+                    rest = rest[:MAX_LINE_BYTES]
+        except TransportError as broken:
+            raise Unavailable(f"reading the log: {broken}") from broken
+        if rest:
+            yield rest
+
 
 def _content_type(verb: str) -> str:
     return MERGE_PATCH if verb == "PATCH" else JSON

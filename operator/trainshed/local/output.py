@@ -5,17 +5,15 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
-import re
 import select
 import signal
 import time
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from trainshed.api.foreign_text import ESCAPE_SEQUENCES, one_line
+from trainshed.api.foreign_text import RESET, harmless, one_line
 from trainshed.api.job import Document
 from trainshed.local.runtimes.log_file import LogFile
 
@@ -23,7 +21,7 @@ from .stored_objects import job_name
 
 #: The colours of replicas, in the order in which they first write.
 COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)
-DIM, RESET = "\x1b[2m", "\x1b[0m"
+DIM = "\x1b[2m"
 #: Seconds between two lines of a progress bar, which replaces its line many times a second.
 BAR_INTERVAL = 2.0
 #: Seconds for which a run that ends waits, all in all, for a reader of its output, and between two looks.
@@ -31,10 +29,6 @@ PATIENCE, STEP = 1.0, 0.1
 #: Characters of an unfinished line that are kept.
 LONGEST = 100_000
 UTF_8 = codecs.getincrementaldecoder("utf-8")
-#: The colours and other attributes of text (ECMA-48, SGR): the only control sequences that replicas may write.
-ATTRIBUTES = re.compile(r"(\x1b\[[0-9;:]*m)")
-#: Characters that change the direction of the text around them.
-DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 @dataclass(slots=True)
@@ -154,30 +148,9 @@ def _last_state(line: str) -> str:
     return next((part for part in reversed(line.split("\r")) if part.strip()), "")
 
 
-def harmless(line: str, *, colour: bool = False) -> str:
-    """Return a line that others have written without what acts on a terminal: control sequences and characters.
-
-    Tabs stay, and with `colour` the colours, which end with the line. Log files have all bytes as they came.
-    """
-    parts = ATTRIBUTES.split(line)
-    text = "".join(part if index % 2 else _plain(part) for index, part in enumerate(parts) if colour or index % 2 == 0)
-    return text + RESET if colour and len(parts) > 1 else text
-
-
 def printable(text: object) -> str:
     """Return a name, a reason or a message of others as one line of plain text."""
     return one_line(str(text))
-
-
-def _plain(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(item for item in ESCAPE_SEQUENCES.sub("", text) if item == "\t" or not _acts(item))
-
-
-def _acts(character: str) -> bool:
-    """Return whether a character is a control, separates lines or paragraphs, is half a character, or turns text."""
-    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in DIRECTIONS
 
 
 class Printer:

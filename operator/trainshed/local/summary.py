@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trainshed.api import status_codec
+from trainshed.api.foreign_text import harmless
 from trainshed.api.job import Document
 
 from .cluster import LocalCluster
-from .output import harmless
 from .stored_objects import EVENT
 
 INDENT = "  "

@@ -1,0 +1,84 @@
+"""How commands of users reach a cluster: with the caller's own kubeconfig and rights, and one line for each error."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+
+from trainshed.api.foreign_text import one_line
+from trainshed.client import ApiError, Forbidden
+from trainshed.client.credentials import NoCredentials
+from trainshed.client.http import HttpTransport
+from trainshed.client.job_reader import JobReader, NoSuchJob
+from trainshed.client.kubeconfig import find_credentials
+from trainshed.client.transport import RestClient
+
+DEFAULT_NAMESPACE = "default"
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """Which cluster and namespace a command is about."""
+
+    kubeconfig: str
+    context: str
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A connection, and the namespace that the user means."""
+
+    reader: JobReader
+    rest: RestClient
+    namespace: str
+
+
+def cluster_options(command: CommandT) -> CommandT:
+    """Add the options that choose a cluster and a namespace; the command gets them as `options`."""
+
+    @wraps(command)
+    def with_options(*args: Any, kubeconfig: str, context: str, namespace: str, **others: Any) -> Any:  # noqa: ANN401 - click's
+        return command(*args, options=ClusterOptions(kubeconfig, context, namespace), **others)
+
+    for option in (
+        click.option("--context", default="", help="Context of the kubeconfig (default: its current context)."),
+        click.option("--kubeconfig", default="", help="Path of the kubeconfig file."),
+        click.option("-n", "--namespace", default="", help="Namespace (default: that of the context)."),
+    ):
+        with_options = option(with_options)
+    return with_options  # type: ignore[return-value] # the same command with more options
+
+
+@asynccontextmanager
+async def connected(options: ClusterOptions) -> AsyncIterator[Cluster]:
+    """Yield the cluster; raises `NoCredentials`."""
+    credentials = find_credentials(options.kubeconfig, options.context)
+    rest = RestClient(HttpTransport(credentials))
+    try:
+        yield Cluster(JobReader(rest), rest, options.namespace or credentials.namespace or DEFAULT_NAMESPACE)
+    finally:
+        await rest.close()
+
+
+def run(options: ClusterOptions, work: Callable[[Cluster], Awaitable[int]]) -> None:
+    """Run a command on the cluster and exit with its result; an error is one line that says what to do."""
+    try:
+        code = asyncio.run(_run(options, work))
+    except Forbidden as error:
+        raise click.ClickException(f"{error}. Ask for the right, or choose another namespace with -n.") from error
+    except (ApiError, NoCredentials, NoSuchJob, OSError) as error:
+        raise click.ClickException(one_line(str(error))) from error
+    raise SystemExit(code)
+
+
+async def _run(options: ClusterOptions, work: Callable[[Cluster], Awaitable[int]]) -> int:
+    async with connected(options) as cluster:
+        return await work(cluster)

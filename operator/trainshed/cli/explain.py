@@ -1,0 +1,52 @@
+"""`trainshed explain`: the story of one job, in sentences."""
+
+from __future__ import annotations
+
+import textwrap
+
+import click
+
+from .connection import Cluster, ClusterOptions, cluster_options, run
+from .tables import terminal_width
+
+#: The columns of the titles, and the fewest of the text beside them.
+TITLES, LEAST = 13, 40
+
+
+@click.command()
+@click.argument("job")
+@cluster_options
+def explain(job: str, *, options: ClusterOptions) -> None:
+    """Say what has become of a job: what was asked for, what happened, what it waits for, and what to do.
+
+    JOB is a name (mnist), a kind and a name (pytorchjob/mnist), or @latest for the job that was created last.
+    """
+    run(options, lambda cluster: _explain(cluster, job))
+
+
+async def _explain(cluster: Cluster, name: str) -> int:
+    document, kind = await cluster.reader.find(cluster.namespace, name)
+    # The planner reads the job as the operator does. Its models take a while to import, and are not needed before.
+    from trainshed.views import story  # noqa: PLC0415
+
+    from .job_facts import read_facts  # noqa: PLC0415
+
+    facts = await read_facts(cluster, document, kind)
+    workload = await cluster.reader.workload(document)
+    told = story.tell(facts, document, workload)
+    width = terminal_width()
+    click.echo(told.headline)
+    for chapter in told.chapters:
+        click.echo()
+        for number, line in enumerate(chapter.lines):
+            title = chapter.title if number == 0 else ""
+            click.echo(_wrapped(click.style(f"{title:<{TITLES}}", bold=True), line, width))
+    return 0
+
+
+def _wrapped(title: str, line: str, width: int) -> str:
+    """Return a line beside its title, in several lines where the terminal is narrow."""
+    if not width:
+        return f"{title}{line}"
+    beside = "\n" + " " * TITLES
+    return title + beside.join(textwrap.wrap(line, max(LEAST, width - TITLES)) or [""])

@@ -1,0 +1,39 @@
+"""Reads what the planner knows about a job, for commands that tell about it."""
+
+from __future__ import annotations
+
+from trainshed.api import parse, status_codec
+from trainshed.api.actions import Snapshot
+from trainshed.api.framework import Framework, JobDefaults
+from trainshed.api.job import Document
+from trainshed.client.job_reader import JobKind, NoSuchJob
+from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
+from trainshed.plan.facts import Facts
+from trainshed.process import Clock
+
+from .connection import Cluster
+
+
+async def read_facts(cluster: Cluster, document: Document, kind: JobKind) -> Facts:
+    """Return the facts of a job as the operator observes them; raises `NoSuchJob` for a kind of another operator."""
+    framework, job_defaults = framework_of(kind), JobDefaults()
+    pods = await cluster.reader.pods(document)
+    return Facts(
+        Snapshot(
+            job=parse.job(document, framework, job_defaults),
+            framework=framework,
+            job_defaults=job_defaults,
+            status=status_codec.parse_status(document),
+            pods=pods,
+            services=(),
+            now=Clock().now(),
+        )
+    )
+
+
+def framework_of(kind: JobKind) -> Framework:
+    """Return the framework of a kind in its version; raises `NoSuchJob`."""
+    for framework in (*FRAMEWORKS, *MPI_VERSIONS.values()):
+        if (framework.kind, framework.prefix) == (kind.kind, kind.prefix):
+            return framework
+    raise NoSuchJob(f"{kind.kind} of {kind.prefix.removeprefix('/apis/')} is not a kind that Trainshed runs")

@@ -1,0 +1,28 @@
+"""Types of options that several commands have."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+#: One or more numbers with units, as Go and kubectl take durations, and besides days; or seconds alone.
+WHOLE = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+|\d+(?:\.\d+)?")
+PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+
+
+def duration(text: str) -> float:
+    """Return the seconds of a duration such as `90s`, `1h30m` or `45`; raises `click.BadParameter`."""
+    if not WHOLE.fullmatch(text):
+        raise click.BadParameter(f"{text!r} is no duration: write it like 90s, 30m or 1h30m")
+    parts = PART.findall(text)
+    return sum(float(number) * UNITS[unit] for number, unit in parts) if parts else float(text)
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """Return a regular expression; raises `click.BadParameter`."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise click.BadParameter(f"{text!r} is no regular expression: {error}") from None

@@ -1,0 +1,77 @@
+"""`trainshed wait`: wait until a job is in a state; the exit code says whether it is."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from trainshed.api import status_codec
+from trainshed.api.foreign_text import one_line
+from trainshed.api.job import Document
+from trainshed.api.status import ConditionType
+from trainshed.client.job_reader import NoSuchJob
+from trainshed.views import rows
+
+from .connection import Cluster, ClusterOptions, cluster_options, run
+from .parameters import duration
+
+#: The exit codes: the job is in the state, it has ended otherwise, and the time is over.
+REACHED, ENDED, LATE = 0, 1, 2
+OVER = (ConditionType.SUCCEEDED, ConditionType.FAILED)
+STATES = [str(kind) for kind in ConditionType]
+DELETED = "Deleted"
+
+
+@click.command()
+@click.argument("job")
+@cluster_options
+@click.option(
+    *("--for", "wanted"),
+    default=str(ConditionType.SUCCEEDED),
+    show_default=True,
+    type=click.Choice([*STATES, DELETED], case_sensitive=False),
+    help="The state to wait for.",
+)
+@click.option("--timeout", type=duration, help="How long to wait, such as 90s, 30m or 2h (default: without end).")
+def wait(job: str, *, options: ClusterOptions, wanted: str, timeout: float | None) -> None:
+    """Wait until a job is in a state, and say how it went.
+
+    The exit code is 0 if it is, 1 if the job has ended otherwise or is gone, and 2 if the time is over.
+    """
+    run(options, lambda cluster: _wait(cluster, job, wanted, timeout))
+
+
+async def _wait(cluster: Cluster, name: str, wanted: str, seconds: float | None) -> int:
+    document, kind = await cluster.reader.find(cluster.namespace, name)
+    last = document
+    try:
+        async with asyncio.timeout(seconds):
+            query = {"fieldSelector": f"metadata.name={document['metadata']['name']}"}
+            async for change in cluster.reader.changes(kind, cluster.namespace, query):
+                is_same = change.job["metadata"].get("uid") == document["metadata"]["uid"]
+                last = change.job if is_same else last
+                if change.deleted or not is_same:
+                    click.echo(f"{rows.full_name(document)} is deleted", err=wanted != DELETED)
+                    return REACHED if wanted == DELETED else ENDED
+                if (code := _code(change.job, wanted)) is not None:
+                    click.echo(_sentence(change.job), err=code != REACHED)
+                    return code
+    except TimeoutError:
+        click.echo(f"{_sentence(last)}; the time is over", err=True)
+        return LATE
+    raise NoSuchJob("the watch has ended")
+
+
+def _code(job: Document, wanted: str) -> int | None:
+    """Return the exit code if the wait is over: a job that has ended otherwise will not be in the state any more."""
+    status = status_codec.parse_status(job)
+    if any(condition.true and str(condition.type) == wanted for condition in status.conditions):
+        return REACHED
+    return ENDED if status.over and wanted != DELETED else None
+
+
+def _sentence(job: Document) -> str:
+    status = status_codec.parse_status(job)
+    why = rows.why(status)
+    return one_line(f"{rows.full_name(job)} is {status.current_state}{f': {why}' if why else ''}")

@@ -1,0 +1,227 @@
+"""Reads jobs of all kinds, their pods and Events, with the rights of the user who asks.
+
+The kinds are those that the cluster serves: it says so itself, and no module of a kind has to be imported for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from trainshed.api.coerce import as_mapping, as_sequence, parse_text
+from trainshed.api.job import KUEUE_PREFIX, Document
+from trainshed.api.objects import JOB_NAME_LABEL, Pod
+
+from . import ApiError, Forbidden, Gone, NotFound, TooManyRequests, Unavailable
+from .lists import DOCUMENTS, PODS, decode_items, list_pages
+from .transport import Path, RestClient
+
+CORE, GROUP = "/api/v1", "kubeflow.org"
+#: The Workloads of Kueue, which have the uid of their job as a label (pkg/controller/constants of Kueue 0.19).
+KUEUE, JOB_UID = f"/apis/{KUEUE_PREFIX}v1beta1", f"{KUEUE_PREFIX}job-uid"
+#: The versions of the group that jobs have. Others of the group, such as Notebook, are no jobs: their names tell.
+VERSIONS, SUFFIX = ("v1", "v2beta1"), "Job"
+#: The job that was created last, in place of a name.
+LATEST = "@latest"
+#: The most Events that are read of one job and of its pods: any user who may create Events can create these.
+MOST_EVENTS = 5_000
+#: The types of events of watches that are about a job, and the seconds until an interrupted watch begins again.
+DELETED = "DELETED"
+CHANGES, AGAIN = ("ADDED", "MODIFIED", DELETED), 1.0
+
+
+class JobKind(msgspec.Struct, frozen=True):
+    """A kind of jobs that the cluster serves."""
+
+    kind: str
+    plural: str
+    prefix: str
+
+    def is_named(self, text: str) -> bool:
+        """Return whether a word of the command line means this kind, as kubectl takes it."""
+        name = text.lower().removesuffix(f".{GROUP}")
+        return name in (self.plural, self.kind.lower())
+
+
+class NoSuchJob(Exception):
+    """There is no such job, or there are several; the message says what to do."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """Jobs, and why those of some kinds could not be read."""
+
+    jobs: list[Document]
+    refused: list[str]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A job as it is now, or as it was when it was deleted."""
+
+    job: Document
+    deleted: bool
+
+
+class JobReader:
+    """Reads over a client; every method may raise an `ApiError`."""
+
+    def __init__(self, rest: RestClient) -> None:
+        self._rest = rest
+
+    async def kinds(self) -> list[JobKind]:
+        """Return the kinds of jobs that the cluster serves; raises `NoSuchJob` if there are none."""
+        found = [kind for part in await asyncio.gather(*map(self._served, VERSIONS)) for kind in part]
+        if not found:
+            raise NoSuchJob(
+                "the cluster has no kinds of jobs: the CRDs of Trainshed are not installed (trainshed crds prints them)"
+            )
+        return found
+
+    async def _served(self, version: str) -> list[JobKind]:
+        path = Path(f"/apis/{GROUP}", version)
+        try:
+            answer = DOCUMENTS.answer(await self._rest.call("GET", path))
+        except NotFound:
+            return []
+        items = map(as_mapping, as_sequence(answer.get("resources")))
+        named = [(parse_text(item.get("kind")), parse_text(item.get("name"))) for item in items]
+        return [
+            JobKind(kind, plural, str(path)) for kind, plural in named if kind.endswith(SUFFIX) and "/" not in plural
+        ]
+
+    async def jobs(self, namespace: str, kinds: Sequence[JobKind], selector: str = "") -> Found:
+        """Return the jobs of some kinds, with the labels of `selector`; an empty namespace means all.
+
+        Raises an `ApiError` if those of no kind can be read.
+        """
+        answers = await asyncio.gather(*(self._of_kind(kind, namespace, selector) for kind in kinds))
+        refused = [answer for answer in answers if isinstance(answer, Forbidden)]
+        if refused and len(refused) == len(answers):
+            raise refused[0]
+        jobs = [job for answer in answers if not isinstance(answer, Forbidden) for job in answer]
+        return Found(jobs, [str(error) for error in refused])
+
+    async def _of_kind(self, kind: JobKind, namespace: str, selector: str) -> list[Document] | Forbidden:
+        query = {"labelSelector": selector} if selector else {}
+        try:
+            found = await self.all(Path(kind.prefix, kind.plural, namespace), query)
+        except Forbidden as error:
+            return error
+        return [named(job, kind) for job in found]
+
+    async def find(self, namespace: str, text: str) -> tuple[Document, JobKind]:
+        """Return the job that `text` names: `mnist`, `pytorchjob/mnist` or `@latest`; raises `NoSuchJob`."""
+        word, slash, name = text.rpartition("/")
+        kinds = await self.kinds()
+        chosen = [kind for kind in kinds if not slash or kind.is_named(word)]
+        if not chosen:
+            raise NoSuchJob(f"there is no kind of jobs {word}; the cluster has {', '.join(k.kind for k in kinds)}")
+        if name == LATEST:
+            return await self._latest(namespace, chosen)
+        answers = await asyncio.gather(*(self._job(kind, namespace, name) for kind in chosen))
+        found = [answer for answer in answers if isinstance(answer, tuple)]
+        refused = [answer for answer in answers if isinstance(answer, ApiError)]
+        if not found and refused:
+            raise refused[0]
+        if not found:
+            what = chosen[0].kind if slash else "job"
+            raise NoSuchJob(
+                f"there is no {what} {name} in namespace {namespace}: trainshed get -A shows the jobs of all namespaces"
+            )
+        if len(found) > 1:
+            names = " and ".join(f"{kind.kind.lower()}/{name}" for _, kind in found)
+            raise NoSuchJob(f"{name} is the name of several jobs: say {names}")
+        return found[0]
+
+    async def job(self, kind: JobKind, namespace: str, name: str) -> Document | None:
+        """Return a job, or None if it does not exist."""
+        try:
+            answer = await self._rest.call("GET", Path(kind.prefix, kind.plural, namespace, name))
+        except NotFound:
+            return None
+        return named(DOCUMENTS.answer(answer), kind)
+
+    async def _job(self, kind: JobKind, namespace: str, name: str) -> tuple[Document, JobKind] | Forbidden | None:
+        try:
+            found = await self.job(kind, namespace, name)
+        except Forbidden as error:
+            return error
+        return (found, kind) if found else None
+
+    async def _latest(self, namespace: str, kinds: Sequence[JobKind]) -> tuple[Document, JobKind]:
+        jobs = (await self.jobs(namespace, kinds)).jobs
+        if not jobs:
+            raise NoSuchJob(f"there is no job in namespace {namespace}")
+        newest = max(jobs, key=lambda job: parse_text(job["metadata"].get("creationTimestamp")))
+        return newest, next(kind for kind in kinds if kind.kind == newest["kind"])
+
+    async def pods(self, job: Document) -> tuple[Pod, ...]:
+        """Return the pods of a job by name: those that it controls, not all with its label."""
+        metadata = job["metadata"]
+        path, label = (
+            Path(CORE, "pods", metadata["namespace"]),
+            {"labelSelector": f"{JOB_NAME_LABEL}={metadata['name']}"},
+        )
+        found = [pod async for page in list_pages(self._rest, path, label) for pod in decode_items(PODS, page, "pods")]
+        own = (pod for pod in found if pod.owner == metadata["uid"])
+        return tuple(sorted(own, key=lambda pod: pod.name))
+
+    async def events(self, job: Document, pods: Sequence[Pod] = ()) -> list[Document]:
+        """Return the Events about a job, and about these pods, in any order."""
+        metadata = job["metadata"]
+        path = Path(CORE, "events", metadata["namespace"])
+        found = await self.all(path, {"fieldSelector": f"involvedObject.uid={metadata['uid']}"}, MOST_EVENTS)
+        if pods:
+            known = {pod.uid for pod in pods}
+            about = await self.all(path, {"fieldSelector": "involvedObject.kind=Pod"}, MOST_EVENTS)
+            found += [event for event in about if as_mapping(event.get("involvedObject")).get("uid") in known]
+        return found
+
+    def log(self, namespace: str, pod: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
+        """Yield the lines of the log of a container of a pod, with the options of the API in `query`."""
+        return self._rest.log(Path(CORE, "pods", namespace, pod, "log"), query)
+
+    async def workload(self, job: Document) -> Document | None:
+        """Return the Workload that Kueue has made for a job; None without one, or if it may not be read."""
+        path, label = Path(KUEUE, "workloads", job["metadata"]["namespace"]), f"{JOB_UID}={job['metadata']['uid']}"
+        try:
+            found = await self.all(path, {"labelSelector": label})
+        except (NotFound, Forbidden):
+            return None
+        return found[0] if found else None
+
+    async def all(self, path: Path, query: Mapping[str, str], most: int = 0) -> list[Document]:
+        """List the objects at a path, at most about `most` of them if it is not 0."""
+        found: list[Document] = []
+        async for page in list_pages(self._rest, path, query):
+            found += decode_items(DOCUMENTS, page, path.plural)
+            if most and len(found) >= most:
+                break
+        return found
+
+    async def changes(self, kind: JobKind, namespace: str, query: Mapping[str, str]) -> AsyncIterator[Change]:
+        """Yield all jobs of a kind, and then each change, without end: after an interruption all jobs come again."""
+        path = Path(kind.prefix, kind.plural, namespace)
+        while True:
+            with suppress(Gone, Unavailable, TooManyRequests):
+                async for line in self._rest.watch(path, {"watch": "true", **query}):
+                    if isinstance(line, bytes) and line and (found := _change(line, kind)):
+                        yield found
+            await asyncio.sleep(AGAIN)
+
+
+def _change(line: bytes, kind: JobKind) -> Change | None:
+    """Return the change that a line of a watch is about, None for its errors and for what is no JSON."""
+    with suppress(msgspec.DecodeError):
+        event = DOCUMENTS.item(line)
+        job = as_mapping(event.get("object"))
+        if event.get("type") in CHANGES and "metadata" in job:
+            return Change(named(dict(job), kind), deleted=event["type"] == DELETED)
+    return None
+
+
+def named(job: Document, kind: JobKind) -> Document:
+    """Return the job with its kind, which items of lists may lack."""
+    return {"apiVersion": kind.prefix.removeprefix("/apis/"), "kind": kind.kind, **job}

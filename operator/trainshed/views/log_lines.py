@@ -1,0 +1,29 @@
+"""Lines of the logs of replicas: the time that the API server puts before each, and the replica's name."""
+
+from __future__ import annotations
+
+import msgspec
+
+from trainshed.api.foreign_text import harmless
+
+#: The colours of replicas, in turn.
+COLOURS = ("cyan", "green", "yellow", "blue", "magenta", "bright_cyan", "bright_green", "bright_yellow", "bright_blue")
+
+
+class LogLine(msgspec.Struct, frozen=True, order=True):
+    """A line of a log: when it was written, as RFC 3339 with nanoseconds in UTC, which sorts as text."""
+
+    time: str
+    replica: str
+    text: str
+
+
+def parse(replica: str, line: bytes, *, colour: bool) -> LogLine:
+    """Return the line that the API server gives with `timestamps`; what acts on a terminal is left out, as it says."""
+    time, _, text = line.decode(errors="replace").partition(" ")
+    return LogLine(time, replica, harmless(_last_part(text), colour=colour))
+
+
+def _last_part(text: str) -> str:
+    """Return what a terminal shows of a line at its end: a progress bar goes back to the start of its line."""
+    return text.rstrip("\r").rpartition("\r")[2]

@@ -1,0 +1,132 @@
+"""The rows of tables: the jobs of `trainshed get`, and the Events of `trainshed events`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from trainshed.api import status_codec
+from trainshed.api.coerce import as_mapping, parse_count, parse_text, parse_time
+from trainshed.api.foreign_text import one_line
+from trainshed.api.job import KUEUE_PREFIX, Document
+from trainshed.api.status import ConditionType, Status
+
+from .durations import age, human
+
+#: The columns of Events.
+EVENTS = ("LAST SEEN", "COUNT", "TYPE", "REASON", "OBJECT", "MESSAGE")
+#: The columns of jobs, those with the namespace first, and those of `-o wide` last.
+NAMESPACE, COLUMNS, WIDE = "NAMESPACE", ("NAME", "STATE", "READY", "RESTARTS", "AGE", "WHY"), ("QUEUE", "DURATION")
+#: The states in which a job is as its user wants it: what is said about them explains nothing.
+SETTLED = ("Running", "Succeeded", "Created", "Pending")
+NONE = "<none>"
+#: Before all jobs: their ages are 0 then.
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def header(*, namespaces: bool, wide: bool) -> tuple[str, ...]:
+    """Return the names of the columns; WHY is the last one, as it may be long."""
+    *columns, why = COLUMNS
+    return (*((NAMESPACE,) if namespaces else ()), *columns, *(WIDE if wide else ()), why)
+
+
+def identity(job: Document) -> tuple[str, str, str]:
+    """Return namespace, kind and name, by which jobs are sorted."""
+    return namespace_of(job), parse_text(job.get("kind")), parse_text(metadata(job).get("name"))
+
+
+def row(job: Document, now: datetime, *, namespaces: bool, wide: bool) -> tuple[str, ...]:
+    """Return the cells of a job, printable and in one line each."""
+    status = status_codec.parse_status(job)
+    raw = as_mapping(job.get("status"))
+    cells: Sequence[str] = (
+        *((namespace_of(job),) if namespaces else ()),
+        full_name(job),
+        status.current_state,
+        parse_text(raw.get("ready")) or NONE,
+        str(status.retries.total),
+        age(created(job), now),
+        *(_wide(job, status, now) if wide else ()),
+        why(status),
+    )
+    return tuple(map(one_line, cells))
+
+
+def content(job: Document, *, deleted: bool = False) -> tuple[str, ...]:
+    """Return what a row says besides times, by which rows of one job differ."""
+    return (*row(job, LONG_AGO, namespaces=False, wide=True), "Deleted" if deleted else "")
+
+
+def as_deleted(cells: tuple[str, ...], names: Sequence[str]) -> tuple[str, ...]:
+    """Return the last row of a job that was deleted; `names` are those of the columns."""
+    return tuple(
+        "Deleted" if name == "STATE" else "" if name == "WHY" else cell for name, cell in zip(names, cells, strict=True)
+    )
+
+
+def full_name(job: Document) -> str:
+    """Return kind and name as commands take them: `pytorchjob/mnist`."""
+    return f"{parse_text(job.get('kind')).lower()}/{parse_text(metadata(job).get('name'))}"
+
+
+def metadata(job: Document) -> dict[str, Any]:
+    """Return the metadata of a job."""
+    return dict(as_mapping(job.get("metadata")))
+
+
+def namespace_of(job: Document) -> str:
+    """Return the namespace of a job."""
+    return parse_text(metadata(job).get("namespace"))
+
+
+def created(job: Document) -> datetime | None:
+    """Return when a job was created."""
+    return parse_time(metadata(job).get("creationTimestamp"))
+
+
+def why(status: Status) -> str:
+    """Return in one sentence why a job does not run or has ended as it has; empty if all is well."""
+    found = status.decisive
+    if found is None:
+        return ""
+    if found.type is ConditionType.FAILED and status.failure and status.failure.message:
+        return status.failure.message
+    if found.type is ConditionType.RESTARTING and status.failure:
+        return status.failure.message or found.message
+    return "" if found.type in SETTLED else found.message
+
+
+def _wide(job: Document, status: Status, now: datetime) -> tuple[str, str]:
+    queue = parse_text(as_mapping(metadata(job).get("labels")).get(f"{KUEUE_PREFIX}queue-name")) or NONE
+    if status.start is None:
+        return queue, NONE
+    return queue, human(((status.completion or now) - status.start).total_seconds())
+
+
+def of_events(events: Iterable[Document], now: datetime) -> list[tuple[str, ...]]:
+    """Return a row for each Event, printable and in one line each."""
+    return [tuple(map(one_line, _event_cells(event, now))) for event in events]
+
+
+def event_time(event: Document) -> str:
+    """Return when an Event was last seen, as RFC 3339 in UTC, which sorts as text."""
+    series, metadata = as_mapping(event.get("series")), as_mapping(event.get("metadata"))
+    times = (
+        *(series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime")),
+        metadata.get("creationTimestamp"),
+    )
+    return next((parse_text(time) for time in times if time), "")
+
+
+def _event_cells(event: Document, now: datetime) -> tuple[str, ...]:
+    about = as_mapping(event.get("involvedObject"))
+    count = parse_count(as_mapping(event.get("series")).get("count")) or parse_count(event.get("count")) or 1
+    return (
+        age(parse_time(event_time(event)), now),
+        str(count),
+        parse_text(event.get("type")),
+        parse_text(event.get("reason")),
+        f"{parse_text(about.get('kind')).lower()}/{parse_text(about.get('name'))}",
+        parse_text(event.get("message")),
+    )

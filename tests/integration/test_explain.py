@@ -1,0 +1,158 @@
+"""`get`, `explain`, `events` and `wait` on a real API server, as users with more and with fewer rights."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support import FakeKubelet, UserClient
+from support.jobs import job, pytorchjob
+from support.local_runs import until
+from support.user_client import eventually
+from testbed.control_plane import ControlPlane
+
+pytestmark = pytest.mark.usefixtures("shared_operator")
+TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 7\nValueError: bad \x1b[31mbatch'
+
+
+class Person:
+    """Runs commands with the rights of a user of one namespace."""
+
+    def __init__(self, kubeconfig: Path, namespace: str) -> None:
+        self.words = ("--kubeconfig", str(kubeconfig), "-n", namespace)
+
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "trainshed", *words, *self.words]
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(self.command(*words), capture_output=True, text=True, timeout=60, check=False)
+
+    def says(self, *words: str) -> str:
+        """What a command prints; it must succeed."""
+        done = self.run(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+RBAC = "rbac.authorization.k8s.io"
+#: What a user needs to read the jobs of a namespace; ClusterRole `view` has it with the chart's rights.
+READS = [
+    {"apiGroups": ["kubeflow.org"], "resources": ["*"], "verbs": ["get", "list", "watch"]},
+    {"apiGroups": [""], "resources": ["pods", "events"], "verbs": ["get", "list", "watch"]},
+]
+
+
+def person(plane: ControlPlane, user: UserClient, folder: Path, rules: list[dict]) -> Person:
+    """A user with these rights in the namespace, and no others."""
+    name, path = f"reader-of-{user.namespace}", f"/apis/{RBAC}/v1/namespaces/{user.namespace}"
+    user.call("POST", f"{path}/roles", {"metadata": {"name": "reader"}, "rules": rules})
+    subject = {"kind": "User", "name": name, "apiGroup": RBAC}
+    role = {"apiGroup": RBAC, "kind": "Role", "name": "reader"}
+    user.call("POST", f"{path}/rolebindings", {"metadata": {"name": "reader"}, "roleRef": role, "subjects": [subject]})
+    config = yaml.safe_load(plane.kubeconfig.read_text())
+    config["users"][0]["user"] |= {"as": name, "as-groups": ["system:authenticated"]}
+    (folder / "kubeconfig").write_text(yaml.safe_dump(config))
+    return Person(folder / "kubeconfig", user.namespace)
+
+
+@pytest.fixture
+def reader(server: ControlPlane, user: UserClient, tmp_path: Path) -> Person:
+    """A user who may read jobs, pods and Events."""
+    return person(server, user, tmp_path, READS)
+
+
+def test_one_table_has_the_jobs_of_all_kinds_and_why_they_do_not_run(reader, user, kubelet: FakeKubelet):
+    user.create(pytorchjob("fine", Master=1, Worker=1))
+    user.create(job("TFJob", "crash", Worker=1))
+    eventually(lambda: user.state("TFJob", "crash") == "Running")
+    kubelet.end("crash-worker-0", 1, message=TRACEBACK)
+    eventually(lambda: (user.state("TFJob", "crash"), user.state("PyTorchJob", "fine")) == ("Failed", "Running"))
+    header, *rows = reader.says("get").splitlines()
+    assert header.split() == ["NAME", "STATE", "READY", "RESTARTS", "AGE", "WHY"]
+    assert [row.split()[:4] for row in rows] == [
+        ["pytorchjob/fine", "Running", "2/2", "0"],
+        ["tfjob/crash", "Failed", "0/1", "0"],
+    ]
+    assert rows[1].endswith("ValueError: bad batch")
+    assert reader.says("get", "tfjobs", "-o", "name") == "tfjob.kubeflow.org/crash\n"
+    assert json.loads(reader.says("get", "fine", "-o", "json"))["metadata"]["name"] == "fine"
+    assert yaml.safe_load(reader.says("get", "-l", "a=b", "-o", "yaml"))["items"] == []
+
+
+def test_the_story_of_a_failure_has_its_cause_and_what_to_do(reader, user, kubelet: FakeKubelet):
+    user.create(pytorchjob("mnist", restart="ExitCode", policy={"backoffLimit": 1}, Master=1, Worker=1))
+    eventually(lambda: user.state("PyTorchJob", "mnist") == "Running")
+    kubelet.end("mnist-worker-0", 1, message=TRACEBACK)
+    eventually(lambda: user.state("PyTorchJob", "mnist") == "Failed")
+    text = reader.says("explain", "pytorchjob/mnist")
+    assert text.startswith(f"PyTorchJob {user.namespace}/mnist has failed after ")
+    assert "             | ValueError: bad batch\n" in text
+    assert "What to do   The program ended with an error of its own" in text
+    assert "\x1b" not in text
+    eventually(lambda: "PyTorchJobFailed" in reader.says("events", "mnist"))
+
+
+@pytest.mark.parametrize(("wanted", "code"), [("Running", 0), ("Succeeded", 0), ("Failed", 1)])
+def test_waiting_ends_with_the_job(reader, user, kubelet: FakeKubelet, wanted, code):
+    user.create(pytorchjob("mnist", Master=1))
+    process = subprocess.Popen(reader.command("wait", "mnist", "--for", wanted), stdout=subprocess.PIPE, text=True)
+    eventually(lambda: user.state("PyTorchJob", "mnist") == "Running")
+    if wanted != "Running":
+        kubelet.end("mnist-master-0", 0)
+    process.communicate(timeout=60)
+    assert process.returncode == code
+
+
+def test_waiting_ends_when_the_time_is_over(reader, user, kubelet: FakeKubelet):
+    user.create(pytorchjob("mnist", Master=1))
+    done = reader.run("wait", "mnist", "--timeout", "1s")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith("the time is over\n")
+
+
+def test_a_watch_prints_the_rows_that_change(reader, user, kubelet: FakeKubelet):
+    user.create(pytorchjob("mnist", Master=1))
+    process = subprocess.Popen(reader.command("get", "--watch"), stdout=subprocess.PIPE, text=True)
+    try:
+        until(process, "Running")
+        kubelet.end("mnist-master-0", 0)
+        until(process, "Succeeded")
+        user.delete_job("PyTorchJob", "mnist")
+        until(process, "Deleted")
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_who_may_not_read_is_told_so_in_one_line(server, user, tmp_path):
+    unknown = person(server, user, tmp_path, [])
+    for words in (("get",), ("explain", "mnist"), ("events", "mnist"), ("wait", "mnist"), ("logs", "mnist")):
+        done = unknown.run(*words)
+        assert (done.returncode, done.stdout) == (1, ""), words
+        (line,) = done.stderr.splitlines()
+        assert "cannot" in line, words
+        assert user.namespace in line, words
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("explain", "nope"), "there is no job nope in namespace"),
+        (("explain", "cronjob/nope"), "there is no kind of jobs cronjob"),
+        (("explain", "@latest"), "there is no job in namespace"),
+        (("get", "nope", "-A"), "either --namespace or --all-namespaces"),
+        (("get", "--watch", "-o", "json"), "--watch prints rows"),
+        (("wait", "nope", "--timeout", "soon"), "'soon' is no duration"),
+        (("logs", "nope", "--grep", "("), "is no regular expression"),
+    ],
+)
+def test_a_mistake_is_said_in_one_sentence(reader, words, message):
+    done = reader.run(*words)
+    assert done.returncode != 0
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,131 @@
+"""`trainshed logs` prints the output of all replicas together, across interruptions, restarts and new pods."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from support.builders import a_pod
+from support.virtual_time import in_virtual_time
+from trainshed.api.objects import Pod
+from trainshed.cli import logs
+from trainshed.cli.connection import Cluster
+from trainshed.cli.logs import Wanted
+from trainshed.client import ApiError, Forbidden, Unavailable
+from trainshed.client.job_reader import JobKind
+
+KIND = JobKind("PyTorchJob", "pytorchjobs", "/apis/kubeflow.org/v1")
+JOB = {"kind": "PyTorchJob", "metadata": {"name": "mnist", "namespace": "ml", "uid": "job-uid"}}
+SUCCEEDED = {"type": "Succeeded", "status": "True", "lastTransitionTime": "2026-01-01T12:00:00Z"}
+
+
+def at(second: int, text: str) -> bytes:
+    return f"2026-01-01T12:00:{second:02}.5Z {text}".encode()
+
+
+@dataclass
+class Replies:
+    """A cluster: `steps` are its pods at each read, the last one with the end of the job; `answers` are logs."""
+
+    steps: list[tuple[Pod, ...]]
+    answers: dict[str, list[list[bytes | ApiError]]]
+    asked: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
+    looks: int = 0
+
+    async def find(self, _namespace: str, _name: str) -> tuple[dict, JobKind]:
+        return JOB, KIND
+
+    async def job(self, *_: object) -> dict | None:
+        self.looks += 1
+        over = self.looks >= len(self.steps)
+        return {**JOB, "status": {"conditions": [SUCCEEDED] if over else []}}
+
+    async def pods(self, _job: dict) -> tuple[Pod, ...]:
+        return self.steps[min(max(self.looks, 1), len(self.steps)) - 1]
+
+    async def log(self, _namespace: str, pod: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
+        self.asked.append((pod, query))
+        for item in self.answers[pod].pop(0) if self.answers[pod] else []:
+            if isinstance(item, ApiError):
+                raise item
+            yield item
+
+
+def wanted(**fields) -> Wanted:
+    known = {"follow": False, "grep": None, "since": None, "tail": None, "replicas": ()}
+    return Wanted(**(known | {"previous": False, "timestamps": False} | fields))
+
+
+def printed(replies: Replies, capsys, **fields) -> tuple[int, list[str], str]:
+    """The exit code, the lines and the errors of the command."""
+    code = in_virtual_time(logs._logs(Cluster(replies, None, "ml"), "mnist", wanted(**fields)))
+    found = capsys.readouterr()
+    return code, found.out.splitlines(), found.err
+
+
+WORKERS = (a_pod("worker-0"), a_pod("worker-1"))
+
+
+def test_lines_of_all_replicas_are_in_the_order_of_their_times(capsys):
+    zero, one = [at(1, "a"), at(4, "d")], [at(2, "b"), at(3, "c")]
+    replies = Replies([WORKERS], {"mnist-worker-0": [zero], "mnist-worker-1": [one]})
+    code, lines, _ = printed(replies, capsys)
+    assert (code, lines) == (0, ["worker-0 | a", "worker-1 | b", "worker-1 | c", "worker-0 | d"])
+
+
+def test_what_is_wanted_is_asked_for(capsys):
+    replies = Replies([WORKERS], {"mnist-worker-1": [[at(1, "loss=1"), at(2, "step")]]})
+    fields = {"replicas": ("worker-1",), "tail": 5, "since": 90.4, "timestamps": True}
+    _, lines, _ = printed(replies, capsys, grep=logs.pattern("los+"), **fields)
+    assert lines == ["worker-1 | 2026-01-01T12:00:01.5Z loss=1"]
+    ((pod, query),) = replies.asked
+    assert pod == "mnist-worker-1"
+    assert query == {
+        "container": "tensorflow",
+        "timestamps": "true",
+        "follow": "false",
+        "sinceSeconds": "90",
+        "tailLines": "5",
+    }
+
+
+def test_a_log_that_cannot_be_read_is_named_and_the_others_are_printed(capsys):
+    refused = Forbidden("pods/log is forbidden")
+    replies = Replies([WORKERS], {"mnist-worker-0": [[refused]], "mnist-worker-1": [[at(1, "a")]]})
+    assert printed(replies, capsys) == (0, ["worker-1 | a"], "worker-0: pods/log is forbidden\n")
+    replies = Replies([WORKERS[:1]], {"mnist-worker-0": [[refused]]})
+    assert printed(replies, capsys)[0] == 1
+
+
+def test_following_goes_on_after_an_interruption_where_it_was(capsys):
+    first = [at(1, "a"), at(2, "b"), Unavailable("no response within 90 s")]
+    again = [at(2, "b"), at(3, "c")]
+    over = (a_pod("worker-0", "Succeeded", code=0),)
+    replies = Replies([WORKERS[:1]] * 4 + [over], {"mnist-worker-0": [first, again]})
+    code, lines, _ = printed(replies, capsys, follow=True, tail=10)
+    assert (code, lines) == (0, ["worker-0 | a", "worker-0 | b", "worker-0 | c"])
+    assert [query.get("sinceTime") for _, query in replies.asked][:2] == [None, "2026-01-01T12:00:02.5Z"]
+
+
+def test_following_reads_the_pod_that_replaces_another(capsys):
+    old, new = a_pod("worker-0", uid="old"), a_pod("worker-0", uid="new")
+    ended = a_pod("worker-0", "Succeeded", uid="new", code=0)
+    answers = {"mnist-worker-0": [[at(1, "old")], [at(5, "new")]]}
+    _, lines, _ = printed(Replies([(old,), (old,), (new,), (new,), (ended,)], answers), capsys, follow=True)
+    assert lines == ["worker-0 | old", "worker-0 | new"]
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_hostile_line_is_one_harmless_line(capsys, follow):
+    hostile = at(1, "x\x1b[2Jy\x9b31m\u202ez\r")
+    over = (a_pod("worker-0", "Succeeded", code=0),)
+    _, lines, _ = printed(Replies([over], {"mnist-worker-0": [[hostile]]}), capsys, follow=follow)
+    assert lines == ["worker-0 | xyz"]
+
+
+def test_without_pods_nothing_can_be_printed(capsys):
+    code, lines, errors = printed(Replies([()], {}), capsys)
+    assert (code, lines) == (1, [])
+    assert "their logs went with them" in errors

@@ -1,0 +1,91 @@
+"""The tables of `get` and `events`, ages as kubectl prints them, and lines of logs."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.builders import a_job, a_pod, at, look, pods_of, running
+from trainshed.api import status_codec
+from trainshed.api.status import Status
+from trainshed.views import log_lines, rows
+from trainshed.views.durations import age, human
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        *((-5, "0s"), (0, "0s"), (119.9, "119s"), (120, "2m"), (130, "2m10s"), (599, "9m59s"), (600, "10m")),
+        *((3 * 3600 - 1, "179m"), (3 * 3600, "3h"), (3 * 3600 + 60, "3h1m"), (8 * 3600 + 60, "8h"), (48 * 3600, "2d")),
+        *((49 * 3600, "2d1h"), (8 * 86400 + 3600, "8d"), (2 * 365 * 86400, "2y"), (3 * 365 * 86400 + 86400, "3y1d")),
+        (9 * 365 * 86400 + 86400, "9y"),
+    ],
+)
+def test_a_duration_reads_as_in_kubectl(seconds: float, text: str):
+    """The limits are those of `HumanDuration` in k8s.io/apimachinery/pkg/util/duration."""
+    assert human(seconds) == text
+
+
+def test_an_age_without_a_beginning_is_unknown():
+    assert age(None, at(0)) == "<unknown>"
+
+
+def document(job, status: Status, **metadata) -> dict:
+    """A job as the API server gives it."""
+    known = {"name": job.name, "namespace": job.namespace, "creationTimestamp": "2026-01-01T12:00:00Z", **metadata}
+    return {"kind": job.kind, "metadata": known, "status": status_codec.status_patch(job, Status(), status)["status"]}
+
+
+def test_a_row_says_what_state_a_job_is_in():
+    job = a_job("PyTorchJob", master=1, worker=1)
+    labels = {"kueue.x-k8s.io/queue-name": "gpus"}
+    found = rows.row(document(job, running(job), labels=labels), at(7200), namespaces=True, wide=True)
+    names = rows.header(namespaces=True, wide=True)
+    assert dict(zip(names, found, strict=True)) == {
+        "NAMESPACE": "ml",
+        "NAME": "pytorchjob/mnist",
+        "STATE": "Running",
+        "READY": "0/2",
+        "RESTARTS": "0",
+        "AGE": "120m",
+        "QUEUE": "gpus",
+        "DURATION": "120m",
+        "WHY": "",
+    }
+
+
+def test_a_row_says_why_a_job_has_failed():
+    job = a_job("PyTorchJob", master=1, worker=1)
+    worker = a_pod("worker-0", "Failed", container="pytorch", code=1, ended=5.0, words="ValueError: bad\x1b[2J batch")
+    status = look(job, *pods_of(job, worker), status=running(job), now=at(60)).status
+    *_, why = rows.row(document(job, status), at(60), namespaces=False, wide=False)
+    assert why == "worker-0 exited with code 1 after 5 s: ValueError: bad batch"
+
+
+@pytest.mark.parametrize(
+    "job", [{}, {"metadata": None, "status": 5}, {"metadata": {"labels": 3}, "status": {"ready": 1}}]
+)
+def test_a_job_of_any_shape_has_a_row(job: dict):
+    assert rows.row(job, at(0), namespaces=False, wide=True)[1] == "Pending"
+
+
+def test_events_are_rows_and_the_series_counts():
+    about = {"kind": "Pod", "name": "mnist-worker-0"}
+    event = {"type": "Warning", "reason": "Failed", "message": "two\nlines", "involvedObject": about}
+    series = {"count": 7, "lastObservedTime": "2026-01-01T12:00:30Z"}
+    old = {**event, "count": 2, "lastTimestamp": "2026-01-01T12:00:00Z"}
+    found = rows.of_events(sorted([{**event, "series": series}, old], key=rows.event_time), at(60))
+    assert [row[:2] for row in found] == [("60s", "2"), ("30s", "7")]
+    assert found[0][2:] == ("Warning", "Failed", "pod/mnist-worker-0", "two lines")
+
+
+@pytest.mark.parametrize(
+    ("content", "time", "text"),
+    [
+        (b"2026-01-01T12:00:00.5Z step 1", "2026-01-01T12:00:00.5Z", "step 1"),
+        (b"2026-01-01T12:00:00Z  10%\r 20%\r", "2026-01-01T12:00:00Z", " 20%"),
+        (b"2026-01-01T12:00:00Z \x1b[2Jgone\xff", "2026-01-01T12:00:00Z", "gone\ufffd"),
+        (b"", "", ""),
+    ],
+)
+def test_a_line_of_a_log_is_fit_for_a_terminal(content: bytes, time: str, text: str):
+    assert log_lines.parse("worker-0", content, colour=False) == log_lines.LogLine(time, "worker-0", text)
