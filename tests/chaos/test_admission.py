@@ -207,7 +207,7 @@ def test_pods_that_are_denied_are_reported_and_created_once_they_may(
         assert "some-chief-0" in found
         assert not {"some-worker-1", "some-worker-2"} & set(found)
         assert writes(server, user)["create pods"] <= 15
-    eventually(lambda: len(user.pods()) == 5, 30)
+    eventually(lambda: len(user.pods()) == 5, 60)  # the back-off of refusals may have grown to 32 s meanwhile
     eventually(lambda: "Blocked" not in user.conditions("TFJob", "some"), 30)
 
 
