@@ -19,6 +19,8 @@ from support.pod_statuses import ended
 from trainshed.plan.rules import RULES
 
 HOME = f"{Path(trainshed.__file__).parent}/"
+#: The package of sentences, which decides nothing: its modules count as one.
+SENTENCES = "plan/messages/"
 #: The maximum number of modules from the watch event to the stored status, and to the first deletion.
 MODULES_TO_STATUS, MODULES_TO_DELETION = 42, 47
 #: The packages that do one part of the way each; the others are used everywhere.
@@ -47,7 +49,7 @@ class Calls:
     def _record(self, frame: FrameType, event: str, _argument: object) -> None:
         module = _module(frame)
         if event == "call" and module:
-            self.modules.setdefault(module)
+            self.modules.setdefault(SENTENCES if module.startswith(SENTENCES) else module)
             self.functions[f"{module}: {frame.f_code.co_name}"] += 1
             step = (_package(_module(frame.f_back)), _package(module))
             if step[0] != step[1] and set(step) <= set(PARTS):
