@@ -122,6 +122,13 @@ class Pod(msgspec.Struct, frozen=True):
         """True if the pod has not ended; one without a node only if a scheduler may still give it one."""
         return not self.over and (self.phase is not Phase.PENDING or bool(self.node) or not self.deleting)
 
+    def is_in_state_of(self, other: Pod) -> bool:
+        """Return whether both are in the same state, which users cannot change: their kubelet does, or a deletion."""
+        return self._state() == other._state()
+
+    def _state(self) -> tuple[object, ...]:
+        return self.deleting, self.phase, *[container.exit_code for container in self.containers]
+
     @property
     def deletion_requested(self) -> datetime | None:
         """The time at which deletion was requested, or None if it was not.

@@ -115,9 +115,18 @@ def same_status(before: Status, after: Status) -> bool:
 
 
 def finalizer_patch(action: ReleasePod) -> dict[str, Any]:
-    """Return the merge patch that removes Trainshed's finalizer; uid and resourceVersion are preconditions."""
-    finalizers = list(action.finalizers) or None
-    return {"metadata": {"uid": action.uid, "resourceVersion": action.version, "finalizers": finalizers}}
+    """Return the merge patch that removes Trainshed's finalizer; uid and resourceVersion are preconditions.
+
+    Without a version only the uid is one.
+    """
+    known = {"uid": action.uid} | ({"resourceVersion": action.version} if action.version else {})
+    return {"metadata": {**known, "finalizers": list(action.finalizers) or None}}
+
+
+def without_version(patch: Document) -> dict[str, Any]:
+    """Return a merge patch without the precondition on the resourceVersion; that on the uid stays."""
+    metadata = {key: value for key, value in patch["metadata"].items() if key != "resourceVersion"}
+    return {**patch, "metadata": metadata}
 
 
 def _difference(before: Document, after: Document) -> dict[str, Any]:

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from trainshed.api import status_codec
 from trainshed.api.actions import ReleasePod
 from trainshed.api.objects import Pod
 
-from . import ApiError, Client, NameConflict, Reverted
+from . import ApiError, Client, Conflict, NameConflict, Reverted
 
 
 async def release_finalizer(client: Client, pod: Pod) -> Pod | None:
-    """Remove the finalizer from a pod at its known version; return the pod, None once it is gone.
+    """Remove the finalizer from a pod, in whatever state it is by now; return the pod, None once it is gone.
 
-    May raise an `ApiError`: `Reverted` if a webhook restores the finalizer.
+    It is removed at the known version, or after a conflict from the pod as it is read then: others may change it all
+    the time. May raise an `ApiError`: `Conflict` if another pod has the name, `Reverted` if a webhook restores it.
     """
+    try:
+        return await _release(client, pod)
+    except Conflict:
+        found = await client.read_pod(pod.namespace, pod.name)
+        if found is not None and found.uid != pod.uid:
+            raise
+    if found is None or not found.has_finalizer:
+        return found
+    return await _release(client, replace(found, version=""))
+
+
+async def _release(client: Client, pod: Pod) -> Pod | None:
     patch = status_codec.finalizer_patch(ReleasePod(pod.name, pod.uid, pod.version, pod.finalizers))
     found = await client.release_pod(pod.namespace, pod.name, patch)
     require_released(pod.name, found)

@@ -11,6 +11,7 @@ from functools import partial
 from types import MappingProxyType
 
 import msgspec
+from msgspec.structs import replace
 
 from trainshed.api import status_codec
 from trainshed.api.actions import (
@@ -168,7 +169,8 @@ class Executor:
     async def _run(self, snapshot: Snapshot, action: Action, record: _Record) -> None:
         try:
             self._writes.require_lasting(snapshot, action, _words(action))
-            await self._do(snapshot, action)
+            is_contested = self._writes.is_contested(snapshot, action)
+            await self._do(snapshot, await self._without_version(snapshot, action) if is_contested else action)
         except ApiError as failure:
             if isinstance(action, DeleteJob) and isinstance(failure, NotFound):
                 raise  # another has deleted it
@@ -185,6 +187,28 @@ class Executor:
         self._writes.wrote(snapshot, action)
         self._metrics.count_action(snapshot, action, success=True)
         record.done.append(action)
+
+    async def _without_version(self, snapshot: Snapshot, action: Action) -> Action:
+        """Return the action without the version that it requires: others change the object all the time.
+
+        A pod is read before; raises `Conflict` if it is not in the state for which the action was planned.
+        """
+        match action:
+            case UpdateDependent(patch=patch):
+                return replace(action, patch=status_codec.without_version(patch))
+            case DeleteJob():  # it has just been read
+                return replace(action, version="")
+            case DeletePod(uid=uid) | ReleasePod(uid=uid) if action.version:
+                found = await self._client.read_pod(snapshot.job.namespace, action.name)
+                if found is None or found.uid != uid:
+                    return action
+                if not any(pod.uid == uid and pod.is_in_state_of(found) for pod in snapshot.pods):
+                    self._cache.pods.on_delete_response(uid, found)
+                    raise Conflict(f"pod {action.name} is not in the state any more in which it was observed")
+                if isinstance(action, ReleasePod):
+                    return replace(action, version="", finalizers=found.finalizers)
+                return replace(action, version="")
+        return action
 
     async def _do(self, snapshot: Snapshot, action: Action) -> None:
         namespace, pods, services = snapshot.job.namespace, self._cache.pods.store, self._cache.services.store
@@ -238,8 +262,7 @@ class Executor:
         if found.job:
             self._cache.on_write(found)
             return
-        known = {"uid": found.uid, "resourceVersion": found.version}
-        patch = {"metadata": {**known, "labels": body["metadata"]["labels"]}}
+        patch = {"metadata": {"uid": found.uid, "labels": body["metadata"]["labels"]}}
         await self._update_dependent(resource, namespace, found.name, patch)
 
     async def _update_dependent(self, resource: Resource, namespace: str, name: str, patch: Document) -> None:

@@ -12,6 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TypeAlias
 
+from trainshed.api import status_codec
 from trainshed.api.objects import ROLES, Dependent, Pod
 from trainshed.client import ApiError, Client, Forbidden, NotFound
 from trainshed.client.finalizers import release_finalizer
@@ -21,7 +22,7 @@ from trainshed.plan import dependents
 
 from .cache import Cache
 from .observed_pods import HiddenPod
-from .undone_writes import UndoneWrites
+from .undone_writes import CONTESTED, UndoneWrites
 
 #: Seconds between two searches, and the most that an object waits which cannot be tended, or is changed back each time.
 INTERVAL, LONGEST = 5.0, 300.0
@@ -159,6 +160,8 @@ class Orphans:
 
     async def _withdraw(self, role: Dependent) -> None:
         store, patch = self._cache.dependents[ROLES].store, dependents.without_pods(role) or {}
+        if self._tries.times((role.namespace, role.uid), None, asyncio.get_running_loop().time()) > CONTESTED:
+            patch = status_codec.without_version(patch)
         try:
             store.on_response(await self._client.update_dependent(ROLES, role.namespace, role.name, patch))
         except NotFound:

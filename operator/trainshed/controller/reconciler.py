@@ -85,7 +85,7 @@ class Reconciler:
             if self._cache.is_stale(snapshot):
                 await self._relist_pods(snapshot)
                 fresh = self._cache.snapshot(key, now)
-                if fresh is None or fresh.job.version != snapshot.job.version:
+                if fresh is None or not _has_status_of(fresh, snapshot):
                     return Result(error=Conflict("the job changed while its pods were listed"))
                 snapshot = fresh
             snapshot, plan, hidden = await self._plan(key, snapshot)
@@ -174,17 +174,21 @@ class Reconciler:
     async def _carry_out(self, key: JobKey, snapshot: Snapshot, plan: Plan, hidden: LabelRemoved | None) -> Result:
         self._metrics.on_reconcile(snapshot)
         try:
-            return await self._execute(key, snapshot, plan, hidden)
+            result = await self._execute(key, snapshot, plan, hidden)
+            self._statuses.settled(key)
         except NotFound:
             self._cache.forget(key, snapshot.job.uid)
             return Result(message="the job no longer exists")
         except Conflict as conflict:
+            if self._statuses.is_contested(key):  # it has just been read
+                return Result(error=conflict)
             error = await self._refresh_job(key, snapshot) or conflict
             return self._rejected(key, snapshot, error) if isinstance(error, StatusRejected) else Result(error=error)
         except ApiError as error:
             redact_error(error, _user_input(snapshot.job))
             rejected = isinstance(error, StatusRejected)
             return self._rejected(key, snapshot, error) if rejected else Result(plan.requeue_at, error=error)
+        return result
 
     async def _execute(self, key: JobKey, snapshot: Snapshot, plan: Plan, hidden: LabelRemoved | None) -> Result:
         creating = sum(isinstance(action, CreatePod) for action in plan.actions) >= job_conditions.MANY
@@ -192,7 +196,7 @@ class Reconciler:
             key, (snapshot.status, plan.status), snapshot.now, creating=creating, size=snapshot.job.size
         )
         if later or status_codec.same_status(snapshot.status, plan.status):
-            await self._confirm_job(snapshot, plan)
+            await self._confirm_job(key, snapshot, plan)
         else:
             await self._store_planned_status(key, snapshot, plan)
             self._debounce.stored(key, snapshot.status, snapshot.now, creating=creating)
@@ -230,6 +234,8 @@ class Reconciler:
         """
         job = snapshot.job
         self._statuses.require_lasting(key, snapshot.status, snapshot.now)
+        if self._statuses.is_contested(key):
+            job = await self._read_again(key, snapshot)
         patch = status_codec.status_patch(job, snapshot.status, status)
         try:
             document = await self._client.store_status(snapshot.framework, job.namespace, job.name, patch)
@@ -243,7 +249,7 @@ class Reconciler:
         self._statuses.stored(key, snapshot.status, stored, snapshot.now)
         self._metrics.on_status_stored(snapshot, status)
 
-    async def _confirm_job(self, snapshot: Snapshot, plan: Plan) -> None:
+    async def _confirm_job(self, key: JobKey, snapshot: Snapshot, plan: Plan) -> None:
         """Verify with a GET, before any action, that the job still exists at the cached version.
 
         A new job is not read while the watch of jobs has come as far as that of pods: then no pod of the job can have
@@ -252,11 +258,30 @@ class Reconciler:
         job = snapshot.job
         if not plan.actions or (_is_new(snapshot) and self._cache.knows_jobs_as_late_as_pods(job.kind)):
             return
+        if self._statuses.is_contested(key):
+            await self._read_again(key, snapshot)
+            return
         document = await self._client.read_job(snapshot.framework, job.namespace, job.name)
         if document is None:
             raise NotFound(f"{job.kind} {job.namespace}/{job.name}")
         if document["metadata"]["resourceVersion"] != job.version:
             raise Conflict("the job changed after the cache read it")
+
+    async def _read_again(self, key: JobKey, snapshot: Snapshot) -> Job:
+        """GET a job that others change all the time; return it at the version that it has now.
+
+        What they have changed since is seen by the next reconcile. Raises `NotFound`, and `Conflict` if it is not the
+        status.
+        """
+        job = snapshot.job
+        document = await self._client.read_job(snapshot.framework, job.namespace, job.name)
+        if document is None:
+            raise NotFound(f"{job.kind} {job.namespace}/{job.name}")
+        found = self._cache.read(key, document)
+        if is_older(found.version, job.version) or (found.uid, found.status) != (job.uid, snapshot.status):
+            self._statuses.settled(key)
+            raise Conflict("the status of the job changed after the cache read it")
+        return replace(job, version=found.version)
 
     def _rejected(self, key: JobKey, snapshot: Snapshot, error: ApiError) -> Result:
         """Write an Event that the API server rejects the status; without a stored status no action is possible."""
@@ -303,7 +328,17 @@ class Reconciler:
         if document and document["metadata"]["resourceVersion"] == job.version:
             times = self._statuses.count_conflict(key, job.version)
             return StatusReverted(writes.FALSE_CONFLICT) if times >= FALSE_CONFLICTS else None
+        fresh = self._cache.snapshot(key, snapshot.now)
+        if fresh is not None and _has_status_of(fresh, snapshot):
+            self._statuses.conflict(key)
+        else:
+            self._statuses.settled(key)
         return None
+
+
+def _has_status_of(one: Snapshot, other: Snapshot) -> bool:
+    """Return whether both are snapshots of the same job with the same status, whatever else has changed."""
+    return one.job.uid == other.job.uid and one.status == other.status
 
 
 def _is_new(snapshot: Snapshot) -> bool:

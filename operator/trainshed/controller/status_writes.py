@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
@@ -14,7 +15,7 @@ from trainshed.api.status import ConditionType, Status
 from trainshed.client import StatusReverted
 from trainshed.plan.messages.writes import STATUS_OVERWRITTEN
 
-from .undone_writes import Target, UndoneWrites
+from .undone_writes import CONTESTED, Target, UndoneWrites
 
 #: Counts change often: they are written after they have not changed for DEBOUNCE, and at the latest after MAX_DEBOUNCE.
 DEBOUNCE, MAX_DEBOUNCE = timedelta(milliseconds=300), timedelta(seconds=2)
@@ -167,6 +168,7 @@ class StatusWrites:
         self._stored: dict[JobKey, Status] = {}
         self._overwritten = UndoneWrites()
         self._conflicts: dict[JobKey, tuple[str, int]] = {}
+        self._contested: Counter[JobKey] = Counter()
 
     def require_lasting(self, key: JobKey, found: Status, now: datetime) -> None:
         """Raise `StatusReverted` if another client has overwritten the last statuses, and the next has to wait."""
@@ -179,6 +181,22 @@ class StatusWrites:
             self._overwritten.wrote(_target(key), None, now.timestamp())
         self._stored[key] = after
         self._conflicts.pop(key, None)
+
+    def conflict(self, key: JobKey) -> None:
+        """Remember a conflict although the status is the one that was read: others have changed the rest of the job."""
+        self._contested[key] += 1
+
+    def settled(self, key: JobKey) -> None:
+        """Forget these conflicts: there was none, or others have changed the status."""
+        self._contested.pop(key, None)
+
+    def is_contested(self, key: JobKey) -> bool:
+        """Return whether each of the last CONTESTED reconciles of a job had such a conflict.
+
+        Others change the job all the time, and could keep it from being suspended or failed. It is read right before
+        each write, which leaves them no time.
+        """
+        return self._contested[key] >= CONTESTED
 
     def count_conflict(self, key: JobKey, version: str) -> int:
         """Return how often in a row there was a conflict although the job still has the version that was read."""
@@ -196,6 +214,7 @@ class StatusWrites:
         self._stored.pop(key, None)
         self._overwritten.forget(_target(key))
         self._conflicts.pop(key, None)
+        self.settled(key)
 
     def _is_overwritten(self, key: JobKey, found: Status) -> bool:
         last = self._stored.get(key, found)

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from trainshed.api import status_codec
 from trainshed.api.actions import (
     Action,
     CreateDependent,
@@ -36,6 +37,9 @@ OFTEN = 20
 #: Conflicts in a row of the same write, after which the next one waits: their back-off is more than a second together,
 #: in which a watch delivers what has changed.
 CONFLICTS = 8
+#: Conflicts in a row after which the same write is made without its version, if what it was planned for is unchanged:
+#: others change the object faster than it can be read and written.
+CONTESTED = 3
 DELETIONS = (DeleteDependent, DeleteService)
 #: The namespace of what is written, and what it is.
 Target: TypeAlias = tuple[str, Hashable]
@@ -155,11 +159,19 @@ class RepeatedWrites:
 
     def failed(self, snapshot: Snapshot, action: Action, error: ApiError, words: tuple[str, str]) -> ApiError:
         """Remember a conflict; return the error that counts: `Reverted` if there was a conflict each time."""
-        if not isinstance(error, Conflict) or isinstance(action, DeleteJob):
+        if not isinstance(error, Conflict):
             return error
         tried, now = _try(snapshot, action), snapshot.now.timestamp()
         self._conflicts.wrote(*tried, now)
+        if isinstance(action, DeleteJob):
+            return error
         return _conflicting(action, words[1]) if self._conflicts.wait(*tried, now) > 0 else error
+
+    def is_contested(self, snapshot: Snapshot, action: Action) -> bool:
+        """Return whether the last CONTESTED tries of the same write each had a conflict."""
+        if not self._conflicts:
+            return False
+        return self._conflicts.times(*_try(snapshot, action), snapshot.now.timestamp()) >= CONTESTED
 
     def wrote(self, snapshot: Snapshot, action: Action) -> None:
         """Remember a write that has succeeded."""
@@ -204,8 +216,7 @@ def _write(snapshot: Snapshot, action: Action) -> tuple[Target, object] | None:
         case CreateDependent(shared=False) | DeleteDependent():
             return (namespace, (uid, action.resource.kind, action.name)), content
         case UpdateDependent(resource=resource, name=name, patch=patch):
-            metadata = {key: value for key, value in patch["metadata"].items() if key != "resourceVersion"}
-            return (namespace, (uid, resource.kind, name)), digest_of({**patch, "metadata": metadata})
+            return (namespace, (uid, resource.kind, name)), digest_of(status_codec.without_version(patch))
     return None
 
 

@@ -16,7 +16,7 @@ from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Replica
 from trainshed.api.objects import JOB_NAME_LABEL, JOB_TRACKING_FINALIZER
 from trainshed.cli import cli
-from trainshed.client import Conflict, NameConflict
+from trainshed.client import Conflict, Invalid, NameConflict
 from trainshed.client.finalizers import release_finalizer, release_unselected
 from trainshed.controller.orphans import owner_is_gone
 from trainshed.frameworks.tensorflow import TENSORFLOW
@@ -85,12 +85,19 @@ async def test_the_finalizers_of_others_stay(gateway, user):
     )
 
 
-async def test_the_finalizer_of_a_changed_or_other_pod_is_not_removed(gateway, user):
-    pod = await a_held_pod(gateway, user)
-    for other in (replace(pod, version="1"), replace(pod, version="1", uid="another")):
-        with pytest.raises(Conflict):
-            await release_finalizer(gateway, other)
-    assert finalizers(user) == [JOB_TRACKING_FINALIZER]
+async def test_the_finalizer_of_another_pod_of_that_name_is_not_removed_and_that_of_a_changed_one_is(gateway, user):
+    pod = await a_held_pod(gateway, user, "mnist", "example.com/other")
+    for version in ("1", pod.version):
+        with pytest.raises((Conflict, Invalid)):
+            await release_finalizer(gateway, replace(pod, uid="another", version=version))
+    assert JOB_TRACKING_FINALIZER in finalizers(user)
+    assert not (await release_finalizer(gateway, replace(pod, version="1", finalizers=()))).has_finalizer
+    assert finalizers(user) == ["example.com/other"]
+    assert not (await release_finalizer(gateway, replace(pod, version="1"))).has_finalizer
+    user.call(
+        "PATCH", f"/api/v1/namespaces/{user.namespace}/pods/{pod.name}", {"metadata": {"finalizers": None}}, MERGE
+    )
+    assert await release_finalizer(gateway, replace(pod, version="1")) is None
 
 
 async def test_a_pod_is_orphaned_once_the_job_with_its_uid_is_gone(gateway, user):
