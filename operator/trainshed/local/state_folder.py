@@ -67,6 +67,8 @@ def _opened_state(place: Path) -> StateFolder:
     place = place.resolve()
     notes = [*parents(place)]
     path = place / NAME
+    with suppress(FileNotFoundError):
+        _check_content(path)  # before its mode is changed: it may be another program's
     if make_private(path):
         notes.append(f"other users could read {path}; now only you can")
     known = _own_mark(path)
@@ -138,19 +140,33 @@ def _opened(folder: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _own_mark(path: Path) -> str:
-    """Return the mark of a folder; an empty folder gets one. Raises `Unusable` if another program has filled it.
+def _check_content(path: Path) -> None:
+    """Raise `Unusable` if another program has filled a folder.
 
-    A program that dies in between leaves an empty folder, or a temporary file whose name begins with that of the mark.
+    A program that dies before there is a mark leaves an empty folder, or a temporary file whose name begins with that
+    of the mark.
     """
-    names = [found.name for found in path.iterdir()]
-    if MARK not in names:
-        if foreign := sorted(name for name in names if not name.startswith(f"{MARK}.")):
-            raise Unusable(
-                f"{path} has files that are not of `trainshed run`, such as {foreign[0]}; choose another folder with"
-                " --state"
-            )
+    with _opened(path) as descriptor, os.scandir(descriptor) as entries:
+        names = [entry.name for entry in entries]
+    if MARK in names:
+        _read_known(path)
+        return
+    if foreign := sorted(name for name in names if not name.startswith(f"{MARK}.")):
+        raise Unusable(
+            f"{path} has files that are not of `trainshed run`, such as {foreign[0]}; choose another folder with"
+            " --state"
+        )
+
+
+def _own_mark(path: Path) -> str:
+    """Return the mark of a folder; one without a mark gets one. Raises `Unusable`."""
+    if not os.path.lexists(path / MARK):
         write_mark(path / MARK, f"{TEXT}{secrets.token_hex(8)}\n")
+    return _read_known(path)
+
+
+def _read_known(path: Path) -> str:
+    """Return the mark of a folder; raises `Unusable` if it has another program's."""
     text = read_mark(path / MARK)
     if text is None or not text.startswith(TEXT):
         raise Unusable(f"{path / MARK} is not a file of `trainshed run`; choose another folder with --state")

@@ -53,6 +53,16 @@ def foreign_content(place: Path) -> None:
     (place / NAME / "events.out.tfevents").touch()
 
 
+def open_content(place: Path) -> None:
+    foreign_content(place)
+    (place / NAME).chmod(0o755)
+
+
+def an_open_folder_with_another_mark(place: Path) -> None:
+    another_mark(place)
+    (place / NAME).chmod(0o755)
+
+
 def a_link(place: Path) -> None:
     (place / "target").mkdir()
     (place / NAME).symlink_to(place / "target")
@@ -99,6 +109,8 @@ def a_mark_of_another_user(place: Path) -> None:
     ("change", "message"),
     [
         (foreign_content, "has files that are not of `trainshed run`, such as events.out.tfevents; choose another"),
+        (open_content, "has files that are not of `trainshed run`, such as events.out.tfevents; choose another"),
+        (an_open_folder_with_another_mark, "is not a file of `trainshed run`"),
         (a_link, "is not a folder of `trainshed run`"),
         (a_link_to_a_mark, "is not a file of `trainshed run`"),
         (another_mark, "is not a file of `trainshed run`"),
