@@ -79,15 +79,20 @@ def follow(folder: Path) -> None:
             time.sleep(SHORT)
 
 
-def labelled(kind: str, wanted: str) -> list[str]:
+def labels(folder: Path) -> list[str]:
+    return json.loads((folder / "spec").read_text())["labels"]
+
+
+def labelled(kind: str, filters: list[str]) -> list[str]:
     folders = sorted((HOME / kind).glob("*")) if (HOME / kind).exists() else []
-    return [folder.name for folder in folders if wanted in json.loads((folder / "spec").read_text())["labels"]]
+    wanted = {text.removeprefix("label=") for text in filters}
+    return [folder.name for folder in folders if wanted <= set(labels(folder))]
 
 
 def network(words: list[str]) -> None:
     options, names = split(words[1:])
     if words[0] == "ls":
-        print("\n".join(labelled("networks", options["--filter"][0].removeprefix("label="))))
+        print("\n".join(labelled("networks", options["--filter"])))
     elif words[0] == "rm":
         shutil.rmtree(HOME / "networks" / names[0], ignore_errors=True)
     elif (HOME / "taken").exists() and options["--subnet"][0] in (HOME / "taken").read_text():
@@ -97,9 +102,11 @@ def network(words: list[str]) -> None:
         (HOME / "networks" / names[0] / "spec").write_text(json.dumps({"labels": options["--label"]}))
 
 
-def remove(names: list[str]) -> None:
+def remove(names: list[str], *, force: bool) -> None:
     for name in names:
         folder = HOME / "containers" / name
+        if not force and (folder / "pid").exists() and not (folder / "code").exists():
+            fail(f"cannot remove container {name}: container is running")
         if (folder / "pid").exists() and not (folder / "code").exists():
             os.killpg(int((folder / "pid").read_text()), signal.SIGKILL)
             while not (folder / "code").exists():
@@ -137,6 +144,15 @@ def state(folder: Path) -> str:
     return json.dumps({"FinishedAt": ended.isoformat(), "OOMKilled": (folder / "oom").exists()})
 
 
+def inspect(name: str, wanted: str) -> str:
+    folder = HOME / "containers" / name
+    if not folder.exists():
+        fail(f"No such container: {name}")
+    if "trainshed.run" not in wanted:
+        return state(folder)
+    return "".join(f"/{name} {text.partition('=')[2]}" for text in labels(folder) if text.startswith("trainshed.run="))
+
+
 def run(options: dict[str, list[str]], words: list[str]) -> None:
     create(options, words[0], words[1:])
     begin(options["--name"][0])
@@ -151,10 +167,10 @@ def container(words: list[str]) -> None:
         "keep": lambda: keep(folder),
         "logs": lambda: follow(folder),
         "wait": lambda: wait(folder),
-        "inspect": lambda: print(state(folder)),
+        "inspect": lambda: print("\n".join(inspect(name, options["--format"][0]) for name in names)),
         "kill": lambda: kill(names[0], int(options["--signal"][0])),
-        "ps": lambda: print("\n".join(labelled("containers", options["--filter"][0].removeprefix("label=")))),
-        "rm": lambda: remove(names),
+        "ps": lambda: print("\n".join(labelled("containers", options["--filter"]))),
+        "rm": lambda: remove(names, force="--force" in options),
         "run": lambda: run(options, names),
     }
     verbs[words[0]]()

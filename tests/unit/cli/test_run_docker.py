@@ -208,6 +208,34 @@ def test_containers_are_removed_when_the_run_is_killed(machine, engine):
     engine.until_empty()
 
 
+#: An engine that takes long to start a container.
+SLOW = """#!/bin/sh
+case $1 in {verb}) touch {home}/begun; sleep {seconds};; esac
+exec {engine} "$@"
+"""
+
+
+@pytest.mark.parametrize(("verb", "seconds"), [("run", 2), ("create", 2), ("run", 6)])
+def test_what_the_engine_was_just_making_for_a_run_that_is_killed_is_removed(machine, engine, verb, seconds):
+    program = machine.folder / "bin" / "docker"
+    fast = program.rename(program.with_name("fast"))
+    program.write_text(SLOW.format(verb=verb, home=engine.home, seconds=seconds, engine=fast))
+    program.chmod(0o755)
+    job = a_job("sleep 99")
+    containers(job).append({"name": "beside", "image": "x", "command": ["sleep", "99"]})
+    run = machine.start(job, runtime="docker")
+    end = time.monotonic() + SOON
+    while not (engine.home / "begun").exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    run.kill()
+    run.communicate(timeout=SOON)
+    while not engine.calls(verb):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    engine.until_empty()
+
+
 def test_the_next_run_removes_what_is_left(machine, engine):
     over = new_run(machine.state, "job", datetime(2026, 1, 1, tzinfo=UTC))
     os.close(over.lock)

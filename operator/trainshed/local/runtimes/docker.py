@@ -37,8 +37,9 @@ PERIOD = 100_000
 OOM_CHECKS, OOM_PAUSE = 6, 0.2
 #: The first of the exit codes that mean a signal.
 SIGNALLED = 128
-#: Seconds for which the removal of all containers is awaited, and between two questions whether the engine works.
-END, PING = 60.0, 30.0
+#: Seconds for which the removal of all containers is awaited, also where it goes on later, and between two questions
+#: whether the engine works.
+END, FIRST, PING = 60.0, 5.0, 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +209,8 @@ class DockerRuntime:
         self._version = await self.cli.version()
         await self._remove_left()
         await self._get_images()
-        self._reaper = await self.cli.start_reaper(f"{RUN_LABEL}={self._run.name}", self.network)
+        own = (f"{RUN_LABEL}={self._run.name}", f"{RUNS_LABEL}={self._run.known}")
+        self._reaper = await self.cli.start_reaper(own, self.network)
         hosts.gateway = (await self._create_network(len(hosts)))[1]
         self._hosts = hosts
         self._keep(asyncio.create_task(self._watch()))
@@ -231,9 +233,11 @@ class DockerRuntime:
         for task in self._tasks:
             task.cancel()
         if self._reaper and self._reaper.stdin:
+            if not self.cli.unfinished:
+                self._reaper.stdin.write(b"ended\n")
             self._reaper.stdin.close()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._reaper.wait(), END)
+                await asyncio.wait_for(self._reaper.wait(), FIRST if self.cli.unfinished else END)
 
     def hosts_file(self, pod: SandboxSpec) -> Path:
         """Return the file that a pod has as /etc/hosts."""

@@ -29,11 +29,23 @@ DELETING = ("rm", "run")
 ANSWER, LONGEST = 60.0, 300.0
 #: What stands before messages of the engine.
 PREFIXES = ("Error response from daemon: ", "docker: ", "Error: ")
-#: Ends with the pipe on its standard input, which also ends when the run is killed; then removes what the run has left.
-REAPER = """cat >/dev/null
-left=$("$0" ps --all --quiet --filter "label=$1")
-[ -z "$left" ] || "$0" rm --force --volumes $left
-"$0" network rm "$2"
+#: Commands that make what is to be removed at the end.
+MAKING = ("create", "run", "network")
+#: Reads from the pipe on its standard input, which also ends when the run is killed; then removes what the run has
+#: left. The engine may still be at work for commands that the run has begun: unless the run says that there are none,
+#: it is asked again, until nothing new was found for a minute.
+REAPER = """read -r ended
+for attempt in 1 2 3 4 5 6 7 8; do
+  new=
+  for pause in 0 0.5 1 2 4 8 15 30; do
+    sleep $pause
+    left=$("$0" ps --all --quiet --filter "label=$1" --filter "label=$2")
+    [ -z "$left" ] || { new=1; "$0" rm --force --volumes $left; }
+    "$0" network rm "$3"
+    [ -z "$ended" ] || exit
+  done
+  [ -n "$new" ] || exit
+done
 """
 
 
@@ -43,6 +55,8 @@ class DockerCli:
     def __init__(self, program: str) -> None:
         self.program = program
         self.problem = ""
+        #: The commands for which the engine may still make something: they go on, or were given up.
+        self.unfinished = 0
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def version(self) -> str:
@@ -107,6 +121,7 @@ class DockerCli:
 
         `source` is its standard input, and `own` are variables that it has besides those of this process.
         """
+        self.unfinished += words[0] in MAKING
         try:
             process = await asyncio.create_subprocess_exec(
                 *(self.program, *words),
@@ -117,6 +132,7 @@ class DockerCli:
                 start_new_session=True,  # Ctrl-C ends it only through the run
             )
         except OSError as error:
+            self.unfinished -= words[0] in MAKING
             if error.errno != errno.E2BIG:
                 raise
             raise StartFailed(f"cannot run {self.program} {words[0]}: {error.strerror}") from error
@@ -128,6 +144,7 @@ class DockerCli:
             with contextlib.suppress(TimeoutError):  # its pipes must be closed before the event loop is
                 await asyncio.wait_for(process.communicate(), KILLED)
             raise
+        self.unfinished -= words[0] in MAKING
         if process.returncode:
             raise StartFailed(message(errors.decode(errors="replace")) or f"{self.program} {words[0]} failed")
         return output.decode(errors="replace").strip()
@@ -159,10 +176,13 @@ class DockerCli:
             *(self.program, *words), stdin=source, stdout=output, stderr=errors, start_new_session=True
         )
 
-    async def start_reaper(self, label: str, network: str) -> asyncio.subprocess.Process:
-        """Start the process that removes the containers with a label, and a network, when its input is closed."""
+    async def start_reaper(self, labels: tuple[str, str], network: str) -> asyncio.subprocess.Process:
+        """Start the process that removes the containers with both labels, and a network, when its input ends.
+
+        It is quick if it gets a line before.
+        """
         return await asyncio.create_subprocess_exec(
-            *("sh", "-c", REAPER, self.program, label, network),
+            *("sh", "-c", REAPER, self.program, *labels, network),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
