@@ -56,7 +56,7 @@ class Machine:
 
     def known(self) -> str:
         """Return the label of containers and networks of all runs."""
-        return f"trainshed.runs={(self.runs / 'trainshed.mark').read_text().split()[-1]}"
+        return f"trainshed.runs={(self.runs / 'trainshed.mark').read_text().split()[2]}"
 
     def command(self, *documents: dict, runtime: str = "processes", arguments: tuple[str, ...] = ()) -> list[str]:
         file = self.folder / "job.yaml"

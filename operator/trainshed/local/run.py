@@ -138,7 +138,8 @@ class LocalRun:
             raise Refused(self._faults.sentence() or str(error)) from self._faults.first or error
         finally:
             self._output.close()
-            self._folder.close()
+            if note := self._folder.close():
+                self._lines.line(f"note: {note}")
             if self._signals >= GIVES_UP:
                 signal.setitimer(signal.ITIMER_REAL, 0)
 
@@ -171,7 +172,7 @@ class LocalRun:
                 await server.close()
             await self._close(runtime)
             if runtime.problem or self._interrupts >= GIVES_UP:
-                kill_marked(self._folder.name)  # what a launcher that was killed could not kill
+                kill_marked(self._folder.id)  # what a launcher that was killed could not kill
         return self._conclude()
 
     async def _until_over(self, runtime: Runtime, kubelet: Kubelet, controller: LocalController) -> None:
@@ -275,7 +276,7 @@ class LocalRun:
 
     def _exit(self) -> NoReturn:
         """Exit whatever the event loop does; launcher and reaper end the replicas then, as if the run was killed."""
-        kill_marked(self._folder.name)
+        kill_marked(self._folder.id)
         os._exit(INTERRUPTED)
 
     def _interrupt(self, kubelet: Kubelet) -> None:
@@ -315,7 +316,7 @@ class LocalRun:
     def _introduce(self, runtime: Runtime) -> None:
         names = ", ".join(f"{item.job.kind} {item.job.namespace}/{item.job.name}" for item in self._options.jobs)
         self._output.say(f"running {names} on this machine: {runtime.description}")
-        for note in self._folder.state.notes:
+        for note in self._folder.notes():
             self._output.say(f"note: {note}")
         if self._choice.ignored:
             self._output.say(f"without effect here: {'; '.join(self._choice.ignored)}")

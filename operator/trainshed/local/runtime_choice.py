@@ -117,7 +117,7 @@ class RuntimeChoice:
 
     def _python(self) -> Python:
         folder = self._folder.pods / "bin"
-        return with_names(find_python(self._options.python), folder, ((MARK, self._folder.name),))
+        return with_names(find_python(self._options.python), folder, ((MARK, self._folder.id),))
 
     def _write_mpi_programs(self) -> None:
         """Write what launchers of MPIJobs call; those of v2beta1 find ssh in PATH."""

@@ -1,4 +1,7 @@
-"""The folder that has all runs and claims of a user: private, marked as this program's, and no other's."""
+"""The folder that has all runs and claims of a user: private, marked as this program's, and no other's.
+
+The mark has the folder's place. In a copy it does not fit, and the copy gets a mark of its own.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from .place import Place
+
 #: The name of the folder, below the one that the user chooses, and of the file in it that says whose it is.
 NAME, MARK = "trainshed-runs", "trainshed.mark"
-#: What a mark begins with.
-TEXT = "trainshed run "
+#: What a mark begins with, and what is between its text and the place.
+TEXT, AT = "trainshed run ", "\nat "
 #: The folders in it that stay: of claims, of stand-ins of host paths, and of locks of ports.
 CLAIMS, HOST_PATHS, PORTS = "claims", "host-paths", "ports"
 #: The permission bits that others have, and those with which they can write.
@@ -159,18 +164,27 @@ def _check_content(path: Path) -> None:
 
 
 def _own_mark(path: Path) -> str:
-    """Return the mark of a folder; one without a mark gets one. Raises `Unusable`."""
-    if not os.path.lexists(path / MARK):
-        write_mark(path / MARK, f"{TEXT}{secrets.token_hex(8)}\n")
-    return _read_known(path)
+    """Return what a folder is known by; one without a mark, and a copy of another one, get a new one.
+
+    Raises `Unusable`.
+    """
+    here = Place.of(path.lstat())
+    known, place = _read_known(path) if os.path.lexists(path / MARK) else ("", None)
+    if place != here:
+        if place is None or not place.may_be_before_start(here):
+            known = secrets.token_hex(8)
+        write_mark(path / MARK, f"{TEXT}{known}{AT}{here}\n")
+        known, _ = _read_known(path)  # another run may have written one at the same time
+    return known
 
 
-def _read_known(path: Path) -> str:
-    """Return the mark of a folder; raises `Unusable` if it has another program's."""
+def _read_known(path: Path) -> tuple[str, Place | None]:
+    """Return what the mark of a folder says, and of which place; raises `Unusable` if it is another program's."""
     text = read_mark(path / MARK)
     if text is None or not text.startswith(TEXT):
         raise Unusable(f"{path / MARK} is not a file of `trainshed run`; choose another folder with --state")
-    return text.removeprefix(TEXT).strip()
+    known, _, place = text.removeprefix(TEXT).rstrip("\n").partition(AT)
+    return known, Place.read(place)
 
 
 def parents(place: Path) -> Iterator[str]:

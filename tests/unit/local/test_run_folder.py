@@ -6,13 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from support.second_user import OTHER_USER, only_root, open_folder
-from trainshed.local import run_folder
+from trainshed.local import place, run_folder
 from trainshed.local.run_folder import BEGIN, KEPT, LOCK, NEW, RunFolder, is_over, kill_marked, new_run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -115,7 +117,9 @@ def marked_by_a_folder(run: RunFolder) -> None:
         pytest.param(lambda run: (run.path / LOCK).unlink(), id="without a mark"),
         pytest.param(lambda run: replaced(run, ""), id="with an empty mark"),
         pytest.param(lambda run: replaced(run, "trainshed run another\non here\n"), id="with the mark of another"),
-        pytest.param(lambda run: replaced(run, f"trainshed run {run.name}\non elsewhere\n"), id="of another machine"),
+        pytest.param(
+            lambda run: replaced(run, f"trainshed run {run.path.name}\non elsewhere\n"), id="of another machine"
+        ),
         pytest.param(lambda run: os.chown(run.path, OTHER_USER, -1), marks=only_root, id="of another user"),
         pytest.param(
             lambda run: os.chown(run.path / LOCK, OTHER_USER, -1), marks=only_root, id="marked by another user"
@@ -132,7 +136,7 @@ def test_what_is_not_surely_the_folder_of_an_ended_run_is_left_alone(tmp_path: P
         if folder.is_dir() and not folder.is_symlink():
             aged(folder)
     if change is copied:
-        known = [path for path in known if run.name not in path]
+        known = [path for path in known if run.path.name not in path]
     next_run(tmp_path)
     assert set(known) <= set(listed(tmp_path))
 
@@ -140,7 +144,7 @@ def test_what_is_not_surely_the_folder_of_an_ended_run_is_left_alone(tmp_path: P
 def test_a_run_of_another_machine_that_has_ended_is_over(tmp_path: Path):
     run = new_run(tmp_path, "job", NOW)
     run.close()
-    replaced(run, f"trainshed run {run.name}\non elsewhere\n")
+    replaced(run, f"trainshed run {run.path.name}\non elsewhere\n")
     assert is_over(run.path)
 
 
@@ -171,15 +175,148 @@ def test_links_in_a_folder_that_is_removed_are_not_followed(tmp_path: Path, name
     assert listed(own) == ["result"]
 
 
+def in_a_copy(project: Path) -> Path:
+    return shutil.copytree(project, project.parent / "copy", symlinks=True)
+
+
+def from_a_backup(project: Path) -> Path:
+    backup = in_a_copy(project)
+    project.rename(project.parent / "before")
+    return backup.rename(project)
+
+
+def in_the_same_folder(project: Path) -> Path:
+    """Put copies of all files in the place of the files, as a backup does that is restored over them."""
+    shutil.copytree(project, project.parent / "backup", symlinks=True)
+    for file in project.rglob(LOCK):
+        file.unlink()
+    return shutil.copytree(project.parent / "backup", project, symlinks=True, dirs_exist_ok=True, ignore=links)
+
+
+def links(folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if Path(folder, name).is_symlink()]
+
+
+@pytest.mark.parametrize("copied_as", [in_a_copy, from_a_backup, in_the_same_folder])
+@pytest.mark.parametrize("begun", ["at this start", "before"])
+def test_a_run_that_goes_on_is_not_ended_by_one_that_has_a_copy_of_its_folder(
+    tmp_path: Path, monkeypatch, copied_as, begun
+):
+    run = new_run(tmp_path / "project", "job", NOW)
+    (tmp_path / "trainshed-links").mkdir()
+    run.links.symlink_to(tmp_path / "trainshed-links")
+    (tmp_path / "trainshed-links" / "0").symlink_to("/etc")
+    place = copied_as(tmp_path / "project")
+    if begun == "before":
+        started_again(tmp_path, monkeypatch)
+    with a_process(run.id) as process:
+        later = new_run(place, "later", NOW)
+        process.stdin.close()
+        assert process.wait() == 0, "killed"
+    assert (tmp_path / "trainshed-links" / "0").is_symlink()
+    assert not later.is_over(run.id)
+    copy = later.root / run.path.name
+    assert copy.joinpath("pods").exists()
+    (note,) = [note for note in later.notes() if "left as they are" in note]
+    assert note.endswith(f"if no run needs it: rm -rf {copy}/pods")
+
+
+def test_a_folder_and_its_copy_are_not_known_by_the_same_text(tmp_path: Path):
+    before = new_run(tmp_path / "project", "job", NOW)
+    copy = in_a_copy(tmp_path / "project")
+    known = {new_run(path, "later", NOW).known for path in (tmp_path / "project", copy)}
+    assert len(known) == 2
+    assert before.known in known
+    assert new_run(copy, "again", NOW).known in known
+
+
+def started_again(folder: Path, monkeypatch) -> None:
+    """Let the machine look as if it had been started again."""
+    (folder / "boot").write_text("another start\n")
+    monkeypatch.setattr(place, "BOOT", folder / "boot")
+
+
+@pytest.mark.parametrize(
+    ("change", "removed"),
+    [
+        pytest.param(lambda run, patch: None, True, id="the same machine"),
+        pytest.param(lambda run, patch: patch.setattr(place, "LOCAL", ()), False, id="a home that others may have"),
+        pytest.param(
+            lambda run, patch: replaced(run, (run.path / LOCK).read_text().replace("\non ", "\non not-")),
+            False,
+            id="another machine",
+        ),
+    ],
+)
+def test_what_a_run_has_left_from_before_the_start_of_the_machine_is_removed_if_no_other_machine_has_it(
+    tmp_path: Path, monkeypatch, change, removed
+):
+    run = killed(tmp_path)
+    known = run.known
+    change(run, monkeypatch)
+    started_again(tmp_path, monkeypatch)
+    with a_process(run.id) as process:
+        later = new_run(tmp_path, "later", NOW)
+        process.stdin.close()
+        assert process.wait() == 0, "it has the same mark, but no process is older than the start of the machine"
+    assert run.pods.exists() is not removed
+    assert later.is_over(run.id) is (None if removed else False)
+    assert later.known == known
+
+
+#: Fails to remove what another user has written, prints what is said of it, and lets the owner remove it.
+STUCK = """
+import os, sys
+from datetime import datetime
+from pathlib import Path
+from trainshed.local.run_folder import new_run
+place = Path(sys.argv[1])
+os.setegid(65534); os.seteuid(65534)
+killed = new_run(place, "job", datetime(2026, 1, 1))
+os.seteuid(0)
+(killed.pods / "v" / "cache").mkdir(parents=True); (killed.pods / "v" / "cache").chmod(0o755)
+(killed.pods / "v" / "cache" / "shard").touch()
+os.seteuid(65534)
+if sys.argv[2] == "closed":
+    print(killed.close())
+else:
+    os.close(killed.lock)
+later = new_run(place, "later", datetime(2026, 1, 1))
+print(*later.stuck, *later.notes(), sep="\\n")
+os.seteuid(0)
+os.rename(killed.pods, place / "removed")
+print(later.notes(), file=sys.stderr)
+"""
+
+
 @only_root
-@pytest.mark.parametrize(("user", "killed_too"), [(0, True), (OTHER_USER, False)])
-def test_only_own_processes_are_killed(user, killed_too):
+@pytest.mark.parametrize("end", ["closed", "killed"])
+def test_what_cannot_be_removed_is_named(end):
+    with open_folder() as folder:
+        os.chown(folder, OTHER_USER, OTHER_USER)
+        done = subprocess.run([sys.executable, "-c", STUCK, folder, end], capture_output=True, text=True, check=True)
+        (run,) = (folder / "trainshed-runs").glob("*-job-*")
+        note = f"what containers have written cannot be removed by you: sudo rm -rf {run}/pods"
+        assert done.stdout.splitlines() == [*([note] if end == "closed" else ()), f"{run}/pods", note]
+        assert done.stderr == "[]\n"
+
+
+@contextmanager
+def a_process(run: str, user: int | None = None) -> Iterator[subprocess.Popen]:
+    """A process of a run, which ends with its standard input."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    run = f"20260101-000000-job-{os.getpid()}"
     with subprocess.Popen(["cat"], env={"PATH": os.defpath, run_folder.MARK: run}, user=user, **pipes) as process:
         process.stdin.write(b"begun\n")
         process.stdin.flush()
         assert process.stdout.readline()
+        yield process
+
+
+@only_root
+@pytest.mark.parametrize(("user", "killed_too"), [(0, True), (OTHER_USER, False)])
+def test_only_own_processes_are_killed(user, killed_too):
+    run = f"20260101-000000-job-{os.getpid()}"
+    with a_process(run, user) as process:
         kill_marked(run)
         process.stdin.close()
         assert (process.wait() != 0) is killed_too

@@ -23,10 +23,9 @@ from trainshed.local.paths import remove
 
 from .docker_cli import DockerCli
 from .hosts import Hosts
+from .leftovers import NETWORK, RUN_LABEL, RUNS_LABEL, Leftovers
 from .protocol import KILLED, ContainerSpec, Ends, Mount, Run, RuntimeContainer, SandboxSpec, StartFailed
 
-#: The labels of containers and networks: the run, and the mark of the folder that has all runs of this user.
-RUN_LABEL, RUNS_LABEL = "trainshed.run", "trainshed.runs"
 #: Networks are parts of the range for benchmarks of networks (RFC 2544), each with this many addresses or more.
 RANGE, SMALLEST = IPv4Network("198.18.0.0/15"), 1024
 #: What docker and podman say about a network whose addresses are in use.
@@ -184,13 +183,14 @@ class DockerRuntime:
 
     def __init__(self, program: str, run: Run, images: Mapping[str, str], say: Callable[[str], None]) -> None:
         self.cli = DockerCli(program)
-        self.network = f"trainshed-{run.name}"
+        self.network = f"{NETWORK}{run.id}"
         self.ends = Ends()
         self._run = run
         self._images = images
         self._say = say
         self._version = ""
         self._hosts = Hosts()
+        self._left = Leftovers(self.cli, run, say)
         self._reaper: asyncio.subprocess.Process | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -207,9 +207,10 @@ class DockerRuntime:
     async def open(self, hosts: Hosts) -> None:
         """Remove what killed runs have left, get the images, and create the network; raises `StartFailed`."""
         self._version = await self.cli.version()
-        await self._remove_left()
+        await self._left.remove()
         await self._get_images()
-        own = (f"{RUN_LABEL}={self._run.name}", f"{RUNS_LABEL}={self._run.known}")
+        await self._left.empty(self._images, self._with_folder)
+        own = (f"{RUN_LABEL}={self._run.id}", f"{RUNS_LABEL}={self._run.known}")
         self._reaper = await self.cli.start_reaper(own, self.network)
         hosts.gateway = (await self._create_network(len(hosts)))[1]
         self._hosts = hosts
@@ -245,7 +246,7 @@ class DockerRuntime:
 
     def labels(self) -> tuple[str, ...]:
         """Return the options with the labels of the run."""
-        return ("--label", f"{RUN_LABEL}={self._run.name}", "--label", f"{RUNS_LABEL}={self._run.known}")
+        return ("--label", f"{RUN_LABEL}={self._run.id}", "--label", f"{RUNS_LABEL}={self._run.known}")
 
     def is_own(self, mount: Mount) -> bool:
         """Return whether a mount is a part of a volume, which SELinux may give the label of containers.
@@ -258,7 +259,7 @@ class DockerRuntime:
 
     def container_name(self, pod: SandboxSpec, name: str) -> str:
         """Return the name of a container: the run, the pod, a part of its uid, and a name in the pod."""
-        return f"{self._run.name}.{pod.name}.{pod.uid[:8]}.{name}"
+        return f"{self._run.id}.{pod.name}.{pod.uid[:8]}.{name}"
 
     def later(self, *words: str) -> None:
         """Run a command that may fail, without waiting for it."""
@@ -268,9 +269,12 @@ class DockerRuntime:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def _with_folder(self, folder: Path) -> list[str]:
+        return [*self.labels(), *mount_words([Mount(folder, "/folder")], self.is_own)]
+
     async def check(self) -> None:
         """Note a problem if the engine does not answer."""
-        await self.cli.check(f"{RUN_LABEL}={self._run.name}")
+        await self.cli.check(f"{RUN_LABEL}={self._run.id}")
 
     async def _try(self, *words: str) -> None:
         with contextlib.suppress(StartFailed):
@@ -312,17 +316,6 @@ class DockerRuntime:
             else:
                 return subnet
         raise StartFailed(f"cannot create a network: {problem}")
-
-    async def _remove_left(self) -> None:
-        """Remove the containers and networks of runs that were killed together with their reapers."""
-        own = ("--filter", f"label={RUNS_LABEL}={self._run.known}")
-        containers = await self.cli.run("ps", "--all", *own, "--format", "{{.Names}}")
-        networks = await self.cli.run("network", "ls", *own, "--format", "{{.Name}}")
-        if left := [name for name in containers.split() if self._run.is_over(name.partition(".")[0])]:
-            await self._try("rm", "--force", "--volumes", *left)
-        for name in networks.split():
-            if self._run.is_over(name.removeprefix("trainshed-")):
-                await self._try("network", "rm", name)
 
 
 def subnets(pods: int, first: int) -> Iterator[IPv4Network]:

@@ -160,11 +160,11 @@ class Sandbox(Protocol):
 
 
 class Run(Protocol):
-    """The run to which containers belong; what killed runs have left outside of its folder is found by its names."""
+    """The run to which containers belong; what killed runs have left outside of its folder is found by their ids."""
 
     @property
-    def name(self) -> str:
-        """The name, which differs from that of every other run."""
+    def id(self) -> str:
+        """What no other run has, on any machine, though its folder was copied; begins with the name of the folder."""
 
     @property
     def known(self) -> str:
@@ -178,8 +178,12 @@ class Run(Protocol):
     def pods(self) -> Path:
         """The folder with the volumes that end with the run."""
 
-    def is_over(self, name: str) -> bool:
-        """Return whether this is the name of a run that has ended."""
+    @property
+    def stuck(self) -> tuple[Path, ...]:
+        """The volumes of runs that have ended, which this user cannot remove."""
+
+    def is_over(self, run: str) -> bool | None:
+        """Return whether the run with this id has surely ended; None if nothing is known of it here."""
         ...
 
 
