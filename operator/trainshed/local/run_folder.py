@@ -57,7 +57,7 @@ class Fate(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class EarlierRun:
     """What the folder of a run shows: `token` is the run's, empty unless the folder is surely the one of that run.
 
     `since_start` is whether this machine has not been started again since the run began.
@@ -208,41 +208,41 @@ def clean_up(root: Path) -> LeftVolumes:
     return LeftVolumes(tuple(foreign), tuple(stuck))
 
 
-def look(folder: Path) -> Found:
+def look(folder: Path) -> EarlierRun:
     """Return what has become of the run with this folder.
 
     Other machines may have the folder too, as with a home on NFS. Whether their runs exist is not known here, only
     that they have removed their volumes at the end.
     """
     if not is_own(folder):
-        return Found(Fate.UNKNOWN)
+        return EarlierRun(Fate.UNKNOWN)
     try:
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return Found(Fate.UNKNOWN)
+        return EarlierRun(Fate.UNKNOWN)
     try:
         return _look(folder, lock)
     except OSError:
-        return Found(Fate.UNKNOWN)
+        return EarlierRun(Fate.UNKNOWN)
     finally:
         os.close(lock)
 
 
-def _look(folder: Path, lock: int) -> Found:
+def _look(folder: Path, lock: int) -> EarlierRun:
     """Do what `look` does; raises OSError if the run exists, which has locked its mark."""
     lines = os.read(lock, LONGEST).decode(errors="replace")
     if not is_own_file(lock) or not lines.startswith(f"trainshed run {folder.name}\n"):
-        return Found(Fate.UNKNOWN)
+        return EarlierRun(Fate.UNKNOWN)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     fate = Fate.KILLED if os.path.lexists(folder / "pods") else Fate.REMOVED
     if text := TEXT.fullmatch(lines):
         here, place = Place.of(os.fstat(lock)), Place.read(text[4])
         if place == here:
-            return Found(fate, text[3], since_start=True)
+            return EarlierRun(fate, text[3], since_start=True)
         # A machine with the same disk, such as a server of NFS, has another name.
         if place and place.may_be_before_start(here) and text[2] == socket.gethostname() and is_local(lock):
-            return Found(fate, text[3])
-    return Found(Fate.FOREIGN if fate is Fate.KILLED else fate)
+            return EarlierRun(fate, text[3])
+    return EarlierRun(Fate.FOREIGN if fate is Fate.KILLED else fate)
 
 
 def is_over(folder: Path) -> bool:
