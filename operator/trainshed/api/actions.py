@@ -122,12 +122,28 @@ class CreateDependent(msgspec.Struct, frozen=True):
     shared: bool = False
 
 
+class PodState(msgspec.Struct, frozen=True):
+    """What an update owes to the state of pods: `entered` are those that its object gives rights to.
+
+    `basis` stands for all else that it depends on; `complete` is whether it is as with all pods of the job.
+    """
+
+    basis: str
+    entered: frozenset[str]
+    complete: bool
+
+
 class UpdateDependent(msgspec.Struct, frozen=True):
-    """Apply the merge patch `patch`, whose `metadata.uid` and `.resourceVersion` are preconditions."""
+    """Apply the merge patch `patch`, whose `metadata.uid` and `.resourceVersion` are preconditions.
+
+    `digest` stands for the desired content. An update with `pods` may wait until more of their states have changed.
+    """
 
     resource: Resource
     name: str
     patch: Document
+    digest: str = ""
+    pods: PodState | None = None
 
 
 class DeleteDependent(msgspec.Struct, frozen=True):

@@ -49,6 +49,7 @@ from trainshed.plan.messages.writes import action_events, altered, success_event
 
 from .cache import Cache
 from .deletions import Deletions, Task
+from .dependent_updates import DependentDebounce
 from .events import EventRecorder
 from .observer import Observer
 from .undone_writes import RepeatedWrites, stops_others
@@ -129,11 +130,13 @@ class Executor:
         self._recorder = recorder
         self._metrics = metrics
         self._writes, self._deletions = RepeatedWrites(), Deletions()
+        self.updates = DependentDebounce()
 
     def step_down(self) -> None:
         """Forget what was written: another replica writes now."""
         self._writes.clear()
         self._deletions.clear()
+        self.updates.clear()
 
     async def run(self, snapshot: Snapshot, actions: Iterable[Action]) -> Outcome:
         """Execute the actions and return their outcome, as their groups say.
@@ -185,6 +188,7 @@ class Executor:
             record.reverted.append(error)
             return
         self._writes.wrote(snapshot, action)
+        self.updates.wrote(snapshot.job.key, action)
         self._metrics.count_action(snapshot, action, success=True)
         record.done.append(action)
 

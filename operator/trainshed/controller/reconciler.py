@@ -105,6 +105,7 @@ class Reconciler:
             self._metrics.forget(key)
             self._rejections.forget(key)
             self._statuses.forget(key)
+            self._executor.updates.forget(key)
         self._uids[key] = uid
         if not uid:
             del self._uids[key]
@@ -191,6 +192,8 @@ class Reconciler:
         return result
 
     async def _execute(self, key: JobKey, snapshot: Snapshot, plan: Plan, hidden: LabelRemoved | None) -> Result:
+        actions, update_at = self._executor.updates.due(key, plan.actions, snapshot.now)
+        plan = replace(plan, actions=actions)
         creating = sum(isinstance(action, CreatePod) for action in plan.actions) >= job_conditions.MANY
         later = self._debounce.until(
             key, (snapshot.status, plan.status), snapshot.now, creating=creating, size=snapshot.job.size
@@ -207,7 +210,7 @@ class Reconciler:
         outcome = await self._executor.run(snapshot, plan.actions)
         error = hidden or outcome.error  # a pod without its label is waited for, whatever else failed
         is_known = await self._report_refusal(key, snapshot, error)
-        times = [time for time in (later, plan.requeue_at) if time]
+        times = [time for time in (later, update_at, plan.requeue_at) if time]
         changes = () if later else _turned(snapshot.status, plan.status)
         done = "" if is_known and not outcome.changed else outcome.message
         message = ", ".join(filter(None, (*changes, done)))

@@ -7,12 +7,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from trainshed.api.actions import Action, CreateDependent, DeleteDependent, UpdateDependent
+from trainshed.api.actions import Action, CreateDependent, DeleteDependent, PodState, UpdateDependent
 from trainshed.api.coerce import as_mapping, as_sequence
 from trainshed.api.digest import Digest, ManyTexts
-from trainshed.api.framework import Framework, PodNames, job_labels
+from trainshed.api.framework import Framework, PodNames, child_name, job_labels
 from trainshed.api.job import Job
-from trainshed.api.objects import LAST_APPLIED_HASH, ROLES, Dependent, DesiredDependent, Phase
+from trainshed.api.objects import LAST_APPLIED_HASH, ROLES, Dependent, DesiredDependent, Phase, Resource
 from trainshed.api.quantities import parse_quantity
 
 from . import builders, pod_groups
@@ -20,10 +20,16 @@ from .facts import Facts
 
 
 def desired(facts: Facts) -> tuple[DesiredDependent, ...]:
-    """Return all objects that the job should own while it has pods. No right is left to the pods of a deleted job."""
-    existing = () if facts.job.deleting else (pod.name for pod in facts.snapshot.pods)
-    pods = PodNames(_running(facts), existing)
-    own = facts.framework.hooks.dependents(facts.job, facts.snapshot.job_defaults, pods)
+    """Return all objects that the job should own while it has pods.
+
+    No right is left to the pods of a deleted job, nor, once they terminate, to those of one that is suspended or at its
+    end: a Role that names the others would be written for each that goes.
+    """
+    status, job = facts.status, facts.job
+    ends = job.policy.suspend or status.over or status.ending is not None
+    none = job.deleting or (ends and facts.terminating)
+    pods = PodNames(_running(facts), () if none else (pod.name for pod in facts.snapshot.pods))
+    own = facts.framework.hooks.dependents(job, facts.snapshot.job_defaults, pods)
     return (*pod_groups.desired(facts), *own)
 
 
@@ -99,7 +105,25 @@ def _create_or_update(facts: Facts, target: DesiredDependent, found: Dependent |
         return CreateDependent(target.resource, target.name, body(facts.framework, facts.job, target), target.shared)
     if found.deleting or not _differs(facts, target, found):
         return None
-    return UpdateDependent(target.resource, target.name, _patch(facts, target, found))
+    patch, digest = _patch(facts, target, found), _hash(target)
+    return UpdateDependent(target.resource, target.name, patch, digest, _pod_state(facts, target, digest))
+
+
+def _pod_state(facts: Facts, target: DesiredDependent, digest: str) -> PodState | None:
+    """Return what the content of a dependent owes to the pods, None for one that the kind of job does not define."""
+    full = facts.once(_with_all_pods).get((target.resource, target.name))
+    if full is None:
+        return None
+    rules = target.content.get("rules", ()) if target.resource is ROLES else ()
+    rights = (rule["resourceNames"] for rule in rules if not PODS.isdisjoint(rule["resources"]))
+    return PodState(full, frozenset().union(*rights), complete=digest == full)
+
+
+def _with_all_pods(facts: Facts) -> dict[tuple[Resource, str], str]:
+    """Return the digests of the dependents as they are when all pods of the job run."""
+    names = [child_name(facts.job, replica) for replica in facts.job.all_replicas]
+    made = facts.framework.hooks.dependents(facts.job, facts.snapshot.job_defaults, PodNames(names, names))
+    return {(target.resource, target.name): _hash(target) for target in made}
 
 
 def body(framework: Framework, job: Job, target: DesiredDependent) -> dict[str, Any]:
