@@ -1,6 +1,6 @@
 """Which replicas the pods and Services of a job belong to.
 
-The name of a pod says that: anybody who may patch pods may change their labels.
+The name of a pod says that: a user who may patch pods may change their labels.
 """
 
 from __future__ import annotations
