@@ -41,7 +41,6 @@ SMALL_MODULES = {
     "trainshed.controller.loop_time": "how time is shared and measured, apart from the queue",
     "trainshed.controller.status_writes": "when a status is stored and what becomes of it, apart from how",
     "trainshed.plan.final_counts": "numbers of replicas, apart from the rules",
-    "trainshed.plan.replica_objects": "what the names of pods say, apart from what the pods do",
     "trainshed.plan.messages.gang_scheduling": "the sentences of one topic",
     "trainshed.client.ownership": "what users read about objects of others, apart from the verbs",
     "trainshed.plan.init_containers": "what admission looks at, apart from what a pod does",

@@ -56,9 +56,11 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     `unserved` are the kinds of PodGroup that the API server does not serve. `scheduler_message` is None until the
     Events about the PodGroup are read. `lost_pods` is what this process has seen, of the last minutes. `in_parts` is
-    whether a plan creates a part of many pods and Services, and the next one more. `answers` are the dependents with
-    digests as the API server had them after this process wrote them last, by uid. `scale_down` is the last one that
-    this process has carried out, None if it was long ago.
+    whether a plan creates a part of many pods and Services, and the next one more. `unwatched` are pods that have left
+    the watch while nothing showed that they are gone, as they last were; `counted_here` is whether this process has
+    stored the status, so that it knows all pods of its counts that have left the watch since. `answers` are the
+    dependents with digests as the API server had them after this process wrote them last, by uid. `scale_down` is the
+    last one that this process has carried out, None if it was long ago.
     """
 
     job: Job
@@ -74,8 +76,18 @@ class Snapshot(msgspec.Struct, frozen=True):
     scheduler_message: SchedulerMessage | None = None
     lost_pods: tuple[LostPod, ...] = ()
     in_parts: bool = True
+    unwatched: tuple[Pod, ...] = ()
+    counted_here: bool = True
     answers: Mapping[str, Document] = {}
     scale_down: ScaleDown | None = None
+
+
+def all_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
+    """Return the pods, and those that no watch reports; one whose name another pod has by now is gone."""
+    if snapshot.refusal is None or not snapshot.refusal.hidden:
+        return snapshot.pods
+    names = {pod.name for pod in snapshot.pods}
+    return (*snapshot.pods, *(pod for pod in snapshot.refusal.hidden if pod.name not in names))
 
 
 class CreatePod(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
@@ -10,10 +11,12 @@ import msgspec
 
 from .indexes import Indexes
 from .job import SINGLETON_ROLES, Job, Replica
+from .objects import Pod
 
 #: The replicas of a job are kept by name where it has at most this many for each name that is looked up.
 REPLICAS_PER_NAME = 4
 NO_INDEXES = Indexes()
+NO_ROLES: Counter[str] = Counter()
 
 
 class Replicas(msgspec.Struct, frozen=True):
@@ -106,3 +109,43 @@ def _parsed(job: Job, names: Iterable[str]) -> dict[str, Replica]:
         elif group and head not in alone and text.isdecimal() and (index := int(text)) < group.count:
             found[name] = Replica(group.role, index)
     return {name: replica for name, replica in found.items() if name == f"{job.name}-{replica}"}
+
+
+class Services(msgspec.Struct, frozen=True):
+    """The names of the Services that exist and are needed; the replicas that lack theirs; whether the job lacks its."""
+
+    needed: frozenset[str]
+    missing: Replicas
+    joined_missing: bool
+
+
+class PodRoles(msgspec.Struct, frozen=True):
+    """Which replica each pod is or was. Its name says that: a user who may patch pods may change their labels.
+
+    These are the `requested` replicas that have a pod, and the `former` ones, by the names of their pods. A pod that no
+    replica ever had counts for the role `first`, where no pod may be left out.
+    """
+
+    requested: Mapping[str, Replica]
+    former: Mapping[str, Replica]
+    first: str
+
+    def count(self, pods: Iterable[Pod], *, foreign: bool = False) -> Counter[str]:
+        """Count pods by role; with `foreign` also those that no replica ever had."""
+        if not self.former and not foreign:
+            return Counter([self.requested[pod.name].role for pod in pods if pod.name in self.requested])
+        found = (self.requested.get(pod.name) or self.former.get(pod.name) for pod in pods)
+        first = self.first if foreign else ""
+        return Counter([role for replica in found if (role := replica.role if replica else first)])
+
+
+def pod_roles(job: Job, roles: Iterable[str], requested: Mapping[str, Replica], surplus: Iterable[Pod]) -> PodRoles:
+    """Return the roles of the pods of a job; `roles` are all that its kind has, `surplus` the pods not requested."""
+    known = tuple(dict.fromkeys((*(group.role for group in job.groups), *roles)))
+    found = {pod.name: replica_named(job, known, pod.name) for pod in surplus}
+    return PodRoles(requested, {name: replica for name, replica in found.items() if replica}, known[0])
+
+
+def tally(roles: list[str]) -> Mapping[str, int]:
+    """Count equal roles; the count of any other role is 0. Without pods it saves most of the time."""
+    return Counter(roles) if roles else NO_ROLES

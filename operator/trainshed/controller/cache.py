@@ -18,7 +18,7 @@ from trainshed.api.objects import Dependent, Pod, Resource, Service, is_older
 from trainshed.api.status import Status
 from trainshed.client import Unavailable
 
-from .observed_pods import HiddenPods, LostPods, ScaleDowns
+from .observed_pods import HiddenPods, LostPods, ScaleDowns, UnwatchedPods
 from .store import CachedJob, Children, Owner, Store, origin_of, owner_of, with_spec
 
 
@@ -114,7 +114,8 @@ class Cache:
             self._on_child_change, self._on_list_delete, self._on_pod_lost, self._on_pod_change
         )
         self.hidden = HiddenPods()
-        self.pods.on_left = self._on_pod_left if job_defaults.track_results else self.pods.on_left
+        self._unwatched, self._counted_jobs = UnwatchedPods(), set[str]()
+        self.pods.on_left = self._on_pod_left
         self.services: Children[Service] = Children(self._on_child_change)
         self.dependents: dict[Resource, Children[Dependent]] = {
             resource: Children(self._on_child_change)
@@ -158,6 +159,8 @@ class Cache:
             dependents=dependents,
             unserved=self._unserved(),
             scheduler_message=self._scheduler_messages.get(key),
+            unwatched=self._unwatched.of(owner),
+            counted_here=record.uid in self._counted_jobs,
             lost_pods=lost.since(now) if (lost := self._lost_pods.get(owner)) else (),
             answers={one.uid: self._answers[one.uid] for one in dependents if one.uid in self._answers},
             scale_down=self.scale_downs.last(record.job, now),
@@ -174,6 +177,7 @@ class Cache:
     def stored(self, key: JobKey, document: Document) -> Status:
         """Store the job from the response to the operator's own write; return its status."""
         record = self.read(key, document)
+        self._counted_jobs.add(record.uid)
         self._staleness.own_write(record.uid, record.version)
         return record.status
 
@@ -235,9 +239,22 @@ class Cache:
         if pod is not None:
             self.pods.on_left(pod.uid, pod)
 
+    def sought(self, snapshot: Snapshot, name: str, found: Pod | None) -> None:
+        """Remember the pod of this name that the job has and no watch reports, or that there is none."""
+        owner = snapshot.job.namespace, snapshot.job.uid
+        if found is None:
+            self._unwatched.free(owner, name)
+        elif owner in self._keys:
+            self._unwatched.left(owner, found)
+
+    def unwatched(self, snapshot: Snapshot) -> tuple[Pod, ...]:
+        """Return the pods of the job of a snapshot that have left the watch and are not known to be gone."""
+        return self._unwatched.of((snapshot.job.namespace, snapshot.job.uid))
+
     def forget_lost_pods(self) -> None:
-        """Forget which pods were lost while another replica led: it is not known when."""
+        """Forget which pods were lost while another replica led, as it is not known when, and whose counts they are."""
         self._lost_pods.clear()
+        self._counted_jobs.clear()
 
     def owner(self, child: Dependent) -> JobKey | None:
         """Return the key of the cached job that owns an object, None if there is none."""
@@ -312,6 +329,8 @@ class Cache:
         else:
             self._keys.pop(record.as_owner, None)
             self._lost_pods.pop(record.as_owner, None)
+            self._unwatched.forget(record.as_owner)
+            self._counted_jobs.discard(record.uid)
             self._staleness.forget(record.uid)
             if known == record.uid:
                 del self._current[key]
@@ -342,7 +361,11 @@ class Cache:
             self._lost_pods.setdefault(owner_of(pod), LostPods()).add(pod.name)
 
     def _on_pod_left(self, uid: str, pod: Pod | None) -> None:
-        if pod is not None and pod.has_finalizer:
+        if pod is None:
+            self._unwatched.gone(uid)
+        elif owner_of(pod) in self._keys:
+            self._unwatched.left(owner_of(pod), pod)
+        if pod is not None and pod.has_finalizer and self._job_defaults.track_results:
             self.hidden.add(pod)
         else:
             self.hidden.discard(uid)
@@ -358,8 +381,11 @@ class Cache:
     def _on_child_change(self, child: Pod | Service | Dependent) -> None:
         if isinstance(child, Dependent) and child.uid not in self.dependents[child.resource].store.items:
             self._answers.pop(child.uid, None)
-        if isinstance(child, Pod) and (child.over or child.uid not in self.pods.store.items):
-            self.freed(child.namespace)
+        if isinstance(child, Pod):
+            if child.uid in self.pods.store.items:
+                self._unwatched.free(owner_of(child), child.name)
+            if child.over or child.uid not in self.pods.store.items:
+                self.freed(child.namespace)
         key = self._keys.get(owner_of(child))
         if key:
             self.wake(key)

@@ -37,6 +37,7 @@ from trainshed.client import (
     ApiError,
     Client,
     Conflict,
+    LabelRemoved,
     NameConflict,
     NotFound,
     PreviousJobTerminating,
@@ -180,6 +181,8 @@ class Executor:
             error = self._writes.failed(snapshot, action, failure, _words(action))
             if isinstance(error, Altered) and error.pod:
                 self._cache.spoiled(error.pod)
+            if isinstance(error, LabelRemoved) and isinstance(action, CreatePod):
+                self._cache.sought(snapshot, action.name, error.pod)
             self._cache.hidden_found(await release_unselected(self._client, error))
             self._metrics.count_action(snapshot, action, success=False)
             record.failures.extend(_failure_events(snapshot, action, error))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -86,6 +87,10 @@ class StartupTimes:
         self._since.pop(key, None)
 
 
+#: The namespace and the uid of a job.
+Owner: TypeAlias = tuple[str, str]
+
+
 class LostPods:
     """The pods of a job that others have deleted, by name, for `MEMORY`; `MOST` names, as users invent owners."""
 
@@ -108,6 +113,48 @@ class LostPods:
             self._known[name] = LostPod(name, before + count, now)
         self._new.clear()
         return tuple(self._known.values())
+
+
+class UnwatchedPods:
+    """The pods of jobs that have left the watch while nothing showed that they are gone; `MOST` of a job.
+
+    The last state of a pod that the API server has removed is a deletion whose grace period is over, or was cut to 0.
+    Any other pod may have lost the label that the watch selects.
+    """
+
+    MOST = 10_000
+
+    def __init__(self) -> None:
+        self._by_job: dict[Owner, dict[str, Pod]] = {}
+        self._owners: dict[str, tuple[Owner, str]] = {}
+
+    def of(self, job: Owner) -> tuple[Pod, ...]:
+        """Return those of a job, as they last were."""
+        return tuple(self._by_job.get(job, {}).values())
+
+    def left(self, job: Owner, pod: Pod) -> None:
+        """Remember a pod, or its new state."""
+        self.gone(pod.uid)
+        known = self._by_job.setdefault(job, {})
+        if not (pod.deleting and not pod.grace) and len(known) < self.MOST:
+            known[pod.name] = pod
+            self._owners[pod.uid] = job, pod.name
+
+    def gone(self, uid: str) -> None:
+        """Forget a pod that is gone."""
+        if uid in self._owners:
+            self.free(*self._owners[uid])
+
+    def free(self, job: Owner, name: str) -> None:
+        """Forget the pod of this name: none has it, or another one, or this one is watched again."""
+        pod = self._by_job.get(job, {}).pop(name, None)
+        if pod is not None:
+            del self._owners[pod.uid]
+
+    def forget(self, job: Owner) -> None:
+        """Forget the pods of a job that is gone."""
+        for pod in self._by_job.pop(job, {}).values():
+            del self._owners[pod.uid]
 
 
 class HiddenPod(msgspec.Struct, frozen=True):

@@ -135,9 +135,14 @@ class Reconciler:
             plan = planner.plan(snapshot)
         if plan.pods_to_verify:
             hidden = await self._verify_pods(snapshot, plan.pods_to_verify[:MAX_POD_LOOKUPS])
+            unwatched = self._cache.unwatched(snapshot)
             if hidden or (snapshot.refusal and snapshot.refusal.hidden):
                 snapshot = replace(snapshot, refusal=_refusal(hidden))
-                plan = planner.plan(snapshot)
+            elif unwatched == snapshot.unwatched:
+                return snapshot, plan, None
+            snapshot = replace(snapshot, unwatched=unwatched, counted_here=True)
+            plan = planner.plan(snapshot)
+            hidden = hidden if plan.pods_to_verify else None
         return snapshot, plan, hidden
 
     async def _verify_pods(self, snapshot: Snapshot, names: Iterable[str]) -> LabelRemoved | None:
@@ -168,8 +173,11 @@ class Reconciler:
         try:
             await self._client.seek_pod(snapshot.job.namespace, name, snapshot.job.uid)
         except ApiError as error:
+            if isinstance(error, LabelRemoved):
+                self._cache.sought(snapshot, name, error.pod)
             self._cache.hidden_found(await release_unselected(self._client, error))
             return error
+        self._cache.sought(snapshot, name, None)
         return None
 
     async def _carry_out(self, key: JobKey, snapshot: Snapshot, plan: Plan, hidden: LabelRemoved | None) -> Result:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from trainshed.api.actions import Plan, Snapshot
+from trainshed.api.actions import Plan, Snapshot, all_pods
 from trainshed.api.job import ServiceForm
 from trainshed.api.objects import ROLES
 from trainshed.api.replicas import replicas_by_name
 
 from . import conditions, dependents, pod_groups, restarts
-from .facts import Facts, all_pods
-from .missing_pods import missing_pods, pods_to_verify
+from .facts import Facts
+from .missing_pods import missing_pods, pods_to_verify, unwatched_pods
 from .rules import RULES, Rule, await_root_cause, clean_up, end, reconcile_replicas, restart, skip_unmanaged, suspend
 
 __all__ = ["plan"]
@@ -45,12 +45,16 @@ def plan(snapshot: Snapshot) -> Plan:
 def _pods_to_verify(facts: Facts, rule: Rule) -> tuple[str, ...]:
     """Return the names of pods that may still exist, though the cache does not have them.
 
-    Only plans that create pods need to know, and those that may turn into a restart. Before all replicas restart
-    together these are missing pods whether or not they are known to have existed; `facts.MAX_NAMED` of many.
+    Plans that create pods need to know, those that may turn into a restart, and those that stop all pods. Before all
+    replicas restart together these are missing pods whether or not they are known to have existed; `facts.MAX_NAMED` of
+    many.
     """
-    if rule not in _RESTARTS:
+    if rule is skip_unmanaged:
         return ()
-    known, missing = pods_to_verify(facts), missing_pods(facts)
+    unwatched = unwatched_pods(facts) if rule not in _RESTARTS or facts.job.queued else ()
+    if rule not in _RESTARTS:
+        return unwatched
+    known, missing = tuple(dict.fromkeys((*pods_to_verify(facts), *unwatched))), missing_pods(facts)
     # Most missing pods have not been created yet: without a failure there is nothing to check.
     if not missing or restarts.failure_group(facts) is None:
         return known

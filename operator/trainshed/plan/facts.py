@@ -13,19 +13,17 @@ from typing import Any, TypeVar, cast
 from msgspec.structs import replace
 
 from trainshed.api import framework
-from trainshed.api.actions import Snapshot
+from trainshed.api.actions import Snapshot, all_pods
 from trainshed.api.framework import Framework, Quorum, SuccessPolicy
 from trainshed.api.indexes import Indexes
-from trainshed.api.job import Job, Replica, ReplicaGroup, RestartScope, ServiceForm
+from trainshed.api.job import CleanPodPolicy, Job, Replica, ReplicaGroup, RestartScope, ServiceForm
 from trainshed.api.objects import Container, Phase, Pod
-from trainshed.api.replicas import NO_INDEXES, NONE, Replicas, others, replicas_by_name
+from trainshed.api.replicas import NONE, PodRoles, Replicas, Services, others, pod_roles, replicas_by_name, tally
 from trainshed.api.status import ConditionType, Failure, ReplicaStatus, Status
 
 from . import failures
-from .replica_objects import PodRoles, Services, pod_roles
 
 T = TypeVar("T")
-NO_ROLES: Counter[str] = Counter()
 NOT_COUNTED = ReplicaStatus()
 #: The facts that do not depend on the status, and those that depend only on which pods the status replaces.
 BY_NAME = ("replicas_by_pod", "present", "seated", "absent", "surplus", "roles", "services")
@@ -81,7 +79,8 @@ class Facts:
     @cached_property
     def replicas_by_pod(self) -> Mapping[str, Replica]:
         """The requested replicas that have a pod, by its name. Pods are matched by name, never by label."""
-        return replicas_by_name(self.job, [pod.name for pod in all_pods(self.snapshot)])
+        pods = (*all_pods(self.snapshot), *self.snapshot.unwatched)
+        return replicas_by_name(self.job, [pod.name for pod in pods])
 
     @cached_property
     def services(self) -> Services:
@@ -116,7 +115,7 @@ class Facts:
     @cached_property
     def terminating(self) -> tuple[Pod, ...]:
         """The pods that have a time at which their grace period ends, requested or not."""
-        return tuple([pod for pod in self.snapshot.pods if pod.deletion_timestamp])
+        return tuple([pod for pod in self.owned if pod.deletion_timestamp])
 
     @cached_property
     def surplus(self) -> tuple[Pod, ...]:
@@ -128,7 +127,8 @@ class Facts:
     @cached_property
     def roles(self) -> PodRoles:
         """The replicas that the pods are or were."""
-        return pod_roles(self.job, self.framework, self.replicas_by_pod, self.surplus)
+        pods = (*self.surplus, *self.snapshot.unwatched)
+        return pod_roles(self.job, self.framework.roles, self.replicas_by_pod, pods)
 
     @cached_property
     def stale(self) -> tuple[Pod, ...]:
@@ -183,7 +183,7 @@ class Facts:
     @cached_property
     def running(self) -> bool:
         """Whether a replica that defines success is running, and with it all replicas that it depends on."""
-        running = _tally([replica.role for replica, pod in self.current.items() if pod.phase is Phase.RUNNING])
+        running = tally([replica.role for replica, pod in self.current.items() if pod.phase is Phase.RUNNING])
         if self.goal is None or not running[self.goal.role]:
             return False
         others = self.job.of(self.goal.depends_on) if self.goal.require_all_running else None
@@ -222,7 +222,14 @@ class Facts:
     @cached_property
     def holding(self) -> tuple[Pod, ...]:
         """The pods that hold resources."""
-        return tuple(pod for pod in self.snapshot.pods if pod.holds_resources)
+        return tuple(pod for pod in self.owned if pod.holds_resources)
+
+    @cached_property
+    def owned(self) -> tuple[Pod, ...]:
+        """The pods of the job, and those that have left the watch, if the job is queued or stops its pods."""
+        deletes = self.status.limit_exceeded or self.job.policy.clean_pods is not CleanPodPolicy.NONE
+        counts = (self.status.over and deletes) or self.status.ending or self.job.in_queue
+        return (*self.snapshot.pods, *self.snapshot.unwatched) if counts else self.snapshot.pods
 
     @cached_property
     def replica_statuses(self) -> dict[str, ReplicaStatus]:
@@ -231,14 +238,14 @@ class Facts:
         A role that the spec has no longer stays until its last pod holds nothing.
         """
         idle = {pod.uid for pod in self.eventful.values() if pod.phase is not Phase.RUNNING}
-        running = [pod for pod in self.snapshot.pods if pod.phase is Phase.RUNNING]
+        running = [pod for pod in self.owned if pod.phase is Phase.RUNNING]
         if idle:
             running = [pod for pod in running if pod.uid not in idle]
         held = self.holding if self.job.in_queue else ()
         active = self.roles.count(running)
-        others = self.roles.count(held, foreign=True) - active if held else NO_ROLES
-        failed = _tally([replica.role for replica, pod in self.eventful.items() if pod.phase is Phase.FAILED])
-        ready = _tally([replica.role for replica, pod in self.current.items() if self.is_ready(pod)])
+        others = self.roles.count(held, foreign=True) - active if held else tally([])
+        failed = tally([replica.role for replica, pod in self.eventful.items() if pod.phase is Phase.FAILED])
+        ready = tally([replica.role for replica, pod in self.current.items() if self.is_ready(pod)])
         found = {
             role: ReplicaStatus(
                 active=active[role],
@@ -320,8 +327,12 @@ class Facts:
         """Return the smallest size of a role for which pods are still terminating; None when all of them are gone."""
         count = self.groups[role].count
         fewest = min(count, self.status.scaled_down_to.get(role, count))
-        leaving = (*self.roles.former.values(), *(self.replicas_by_pod[pod.name] for pod in self.stale))
-        return fewest if any(replica.role == role and replica.index >= fewest for replica in leaving) else None
+        known = self.roles.former if self.surplus else {}
+        leaving = (
+            *map(known.get, [pod.name for pod in self.surplus]),
+            *(self.replicas_by_pod[pod.name] for pod in self.stale),
+        )
+        return fewest if any(found and found.role == role and found.index >= fewest for found in leaving) else None
 
     def finished(self, replica: Replica) -> bool:
         """Return whether a replica has succeeded."""
@@ -333,23 +344,10 @@ class Facts:
 
     def _done(self, group: ReplicaGroup, finished: list[Replica]) -> Indexes:
         if self.goal and group.role == self.goal.depends_on:
-            return NO_INDEXES  # an entry in the status was not written by the operator
+            return Indexes()  # an entry in the status was not written by the operator
         before = self.status.replica_statuses.get(group.role, NOT_COUNTED).done
         observed = [replica.index for replica in finished if replica.role == group.role]
         return (before | Indexes.of(observed)).below(group.count) if before.ranges or observed else before
-
-
-def _tally(roles: list[str]) -> Mapping[str, int]:
-    """Count equal roles; the count of any other role is 0. Without pods it saves most of the time."""
-    return Counter(roles) if roles else NO_ROLES
-
-
-def all_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
-    """Return the pods, and those that no watch reports; one whose name another pod has by now is gone."""
-    if snapshot.refusal is None or not snapshot.refusal.hidden:
-        return snapshot.pods
-    names = {pod.name for pod in snapshot.pods}
-    return (*snapshot.pods, *(pod for pod in snapshot.refusal.hidden if pod.name not in names))
 
 
 def hidden_pods(facts: Facts) -> tuple[Pod, ...]:
@@ -383,11 +381,6 @@ def hidden_replicas(facts: Facts) -> tuple[Replica, ...]:
         return ()
     seated = (pod for pod in hidden_pods(facts) if pod.name in facts.replicas_by_pod and not facts.given_up(pod))
     return tuple(facts.replicas_by_pod[pod.name] for pod in seated if facts.replicas_by_pod[pod.name] in facts.missing)
-
-
-def disappeared_for_good(facts: Facts) -> tuple[Replica, ...]:
-    """Return the replicas that disappeared, once that has been checked for all of them."""
-    return () if hidden_replicas(facts) else disappeared(facts)
 
 
 def _fewer_than_counted(facts: Facts, group: ReplicaGroup) -> tuple[Replica, ...]:

@@ -38,9 +38,29 @@ def observed_status(facts: Facts) -> Status:
     hidden = hidden_replicas(facts)
     if not hidden:
         return facts.observed
-    more = Counter(replica.role for replica in hidden)
+    more, known = Counter(replica.role for replica in hidden), facts.roles.count(facts.snapshot.unwatched)
     counted = {
-        role: replace(replica_status, active=replica_status.active + more[role])
+        role: replace(
+            replica_status,
+            active=replica_status.active + more[role],
+            not_running=replica_status.not_running - min(more[role], known[role], replica_status.not_running),
+        )
         for role, replica_status in facts.observed.replica_statuses.items()
     }
     return replace(facts.observed, replica_statuses=counted)
+
+
+def unwatched_pods(facts: Facts) -> tuple[str, ...]:
+    """Return the names of pods of a job that stops which have left the watch and may hold resources still.
+
+    First those that are not known to terminate. If the status is of another process, these are the first missing ones
+    as well, where it counts more pods than there are: they may have left the watch of that process.
+    """
+    unwatched = facts.owned[len(facts.snapshot.pods) :]
+    left = sorted((pod for pod in unwatched if pod.holds_resources), key=lambda pod: pod.deleting)
+    names = [pod.name for pod in left]
+    counts = facts.status.replica_statuses.values()
+    there = sum(pod.holds_resources for pod in (*facts.snapshot.pods, *left))
+    if not facts.snapshot.counted_here and sum(count.active + count.not_running for count in counts) > there:
+        names += [framework.child_name(facts.job, replica) for replica in islice(facts.absent, MAX_NAMED)]
+    return tuple(dict.fromkeys(names))

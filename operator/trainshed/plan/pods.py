@@ -106,8 +106,8 @@ def more_to_create(actions: Sequence[Action]) -> bool:
 
 def delete_all(facts: Facts) -> tuple[Action, ...]:
     """Delete all pods and all Services."""
-    pods = (DeletePod(pod.name, pod.uid) for pod in facts.snapshot.pods if not pod.deleting)
-    return (*pods, *_services_without(facts, frozenset()), *release_deleted(facts.snapshot.pods))
+    pods = (DeletePod(pod.name, pod.uid) for pod in facts.owned if not pod.deleting)
+    return (*pods, *_services_without(facts, frozenset()), *release_deleted(facts.owned))
 
 
 def apply_clean_pod_policy(facts: Facts) -> tuple[Action, ...]:
@@ -120,14 +120,14 @@ def apply_clean_pod_policy(facts: Facts) -> tuple[Action, ...]:
     now, and finished pods stay.
     """
     ending = ending_pods(facts)
-    stay = frozenset(pod.name for pod in facts.snapshot.pods if pod in ending or _stays(facts, pod))
-    going = [pod for pod in facts.snapshot.pods if pod.name not in stay and not pod.deleting]
+    stay = frozenset(pod.name for pod in facts.owned if pod in ending or _stays(facts, pod))
+    going = [pod for pod in facts.owned if pod.name not in stay and not pod.deleting]
     pods = [DeletePod(pod.name, pod.uid, version=pod.version if _depends(facts, pod) else "") for pod in going]
     conditional = frozenset(pod.name for pod in pods if pod.version)
     keep_all = _policy(facts) is CleanPodPolicy.NONE
-    needed = services.needed(pod for pod in facts.snapshot.pods if pod.name in stay | conditional)
+    needed = services.needed(pod for pod in facts.owned if pod.name in stay | conditional)
     unneeded = () if keep_all else _services_without(facts, needed)
-    released = release_all(pod for pod in facts.snapshot.pods if pod.deleting or pod.name in stay)
+    released = release_all(pod for pod in facts.owned if pod.deleting or pod.name in stay)
     return (*pods, *unneeded, *released)
 
 

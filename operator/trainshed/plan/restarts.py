@@ -16,7 +16,7 @@ from trainshed.api.objects import Phase, Pod
 from trainshed.api.status import MAX_RECENT_RESTARTS, ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
 
 from . import failures
-from .facts import Facts, disappeared_for_good
+from .facts import Facts, disappeared, hidden_replicas
 from .failures import APPLICATION, CASCADING, DISRUPTION
 from .retry_delay import RESET_AFTER, backoff_seconds
 
@@ -59,7 +59,8 @@ def failure_group(facts: Facts) -> FailureGroup | None:
 
 
 def _failure_group(facts: Facts) -> FailureGroup | None:
-    found = {replica: _disappeared(facts, replica) for replica in disappeared_for_good(facts)} | facts.failed
+    gone = () if hidden_replicas(facts) else disappeared(facts)  # once that has been checked for all of them
+    found = {replica: _disappeared(facts, replica) for replica in gone} | facts.failed
     if not found:
         return None
     counting = {replica: failure for replica, failure in found.items() if not _ignored(facts, replica, failure)}

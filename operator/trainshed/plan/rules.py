@@ -283,11 +283,11 @@ def _finish(facts: Facts, update: ConditionUpdate, limit: str = "") -> Plan:
     status = replace(_created(facts, facts.observed), pending_replacement=(), limit_exceeded=limit)
     if update.kind is ConditionType.SUCCEEDED:
         status = final_counts.after_success(facts, status)
-    if not (facts.job.queued and facts.holding):
+    announced = conditions.set_condition(status, replace(update, kind=TERMINAL[update.kind]), facts.now)
+    ending = facts.after(announced)
+    if not (facts.job.queued and ending.holding):
         return _end(facts, status, update)
-    announced = replace(update, kind=TERMINAL[update.kind])
-    status = conditions.set_condition(final_counts.with_pods_left(facts, status), announced, facts.now)
-    return Plan(status, requeue_at=facts.now)
+    return Plan(final_counts.with_pods_left(ending, announced), requeue_at=facts.now)
 
 
 def _end(facts: Facts, status: Status, update: ConditionUpdate) -> Plan:
