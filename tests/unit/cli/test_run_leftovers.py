@@ -99,7 +99,8 @@ def test_a_run_in_a_copied_folder_leaves_the_containers_of_the_original_alone(ma
     assert machine.run(a_job("true"), runtime="docker").returncode == 0
     other = Machine(machine.folder / "copy")
     shutil.copytree(machine.state, other.state)
-    run = machine.start(a_job(f"echo begun; while ! [ -e {machine.folder}/go ]; do sleep 0.1; done"), runtime="docker")
+    script = f"echo begun; while ! [ -e {machine.folder}/go ]; do sleep 0.1; done"
+    run = machine.start(a_job(script, restart="Never"), runtime="docker")
     until(run, "begun", 2)
     done = other.run(a_job("true"), runtime="docker")
     (machine.folder / "go").touch()
