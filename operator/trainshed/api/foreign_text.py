@@ -18,8 +18,9 @@ ESCAPE_SEQUENCES = re.compile(
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]?"
 )
-#: The colours and other attributes of text (ECMA-48, SGR): the only control sequences that replicas may write.
-ATTRIBUTES = re.compile(r"(\x1b\[[0-9;:]*m)")
+#: The colours and other attributes of text (ECMA-48, SGR): the only control sequences that replicas may write, none of
+#: them longer than what terminals read.
+ATTRIBUTES = re.compile(r"(\x1b\[(?:[0-9]{0,3}[;:]){0,31}[0-9]{0,3}m)")
 #: Characters that change the direction of the text around them.
 DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 

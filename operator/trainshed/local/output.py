@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
-import os
-import select
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
 
 from trainshed.api.foreign_text import RESET, harmless, one_line
 from trainshed.api.job import Document
@@ -24,8 +19,6 @@ COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)
 DIM = "\x1b[2m"
 #: Seconds between two lines of a progress bar, which replaces its line many times a second.
 BAR_INTERVAL = 2.0
-#: Seconds for which a run that ends waits, all in all, for a reader of its output, and between two looks.
-PATIENCE, STEP = 1.0, 0.1
 #: Characters of an unfinished line that are kept.
 LONGEST = 100_000
 UTF_8 = codecs.getincrementaldecoder("utf-8")
@@ -151,80 +144,3 @@ def _last_state(line: str) -> str:
 def printable(text: object) -> str:
     """Return a name, a reason or a message of others as one line of plain text."""
     return one_line(str(text))
-
-
-class Printer:
-    """Prints lines on a stream, none if it is None: it was closed when the program began.
-
-    A reader that has gone, as `head` does, ends the run as Ctrl-C does. One that does not read holds the run up, but
-    not its end: `hurry` lets the printer wait no longer than some time more.
-    """
-
-    def __init__(self, stream: TextIO | None) -> None:
-        self._stream = stream
-        self._hurried = False
-        self._late = 0.0
-
-    def hurry(self) -> None:
-        """Wait no longer for a reader; a signal handler may call this while `line` waits."""
-        self._hurried = True
-
-    def line(self, text: str) -> None:
-        """Print a line; characters that the stream cannot have are question marks. Raises OSError."""
-        if self._stream is None:
-            return
-        encoding = self._stream.encoding or "utf-8"
-        content = f"{text}\n".encode(encoding, "replace")
-        try:
-            descriptor = self._stream.fileno()
-        except OSError:  # a stream of a test, in memory
-            self._stream.write(content.decode(encoding))
-            return
-        try:
-            while content and self._writable(descriptor):
-                with contextlib.suppress(BlockingIOError):
-                    content = content[os.write(descriptor, content[: select.PIPE_BUF]) :]
-        except BrokenPipeError:
-            nothing = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nothing, descriptor)
-            os.close(nothing)
-            signal.raise_signal(signal.SIGINT)
-
-    def _writable(self, descriptor: int) -> bool:
-        """Wait until the reader has read; return False if it takes too long for a run that ends."""
-        while self._late < PATIENCE:
-            if select.select([], [descriptor], [], STEP)[1]:
-                return True
-            self._late += STEP if self._hurried else 0.0
-        return False
-
-
-class StatusLine:
-    """One line at the bottom of a terminal with the state of the jobs; prints other lines above it."""
-
-    def __init__(self, text: Callable[[], str]) -> None:
-        # Imported here, because it takes long, and only terminals need it.
-        from rich.console import Console  # noqa: PLC0415
-        from rich.live import Live  # noqa: PLC0415
-        from rich.text import Text  # noqa: PLC0415
-
-        self._text: type[Any] = Text
-        self._console = Console(highlight=False)
-        self._live = Live(
-            get_renderable=lambda: Text(text(), style="reverse", no_wrap=True, overflow="ellipsis"),
-            console=self._console,
-            refresh_per_second=4,
-            transient=True,
-        )
-
-    def start(self) -> None:
-        """Show the line."""
-        self._live.start()
-
-    def print(self, line: str) -> None:
-        """Print a line above it."""
-        self._console.print(self._text.from_ansi(line), soft_wrap=True)
-
-    def stop(self) -> None:
-        """Remove the line."""
-        self._live.stop()

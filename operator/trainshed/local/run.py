@@ -39,7 +39,8 @@ from . import summary, tasks
 from .cluster import LocalCluster
 from .failure_injection import FailureInjector
 from .options import Options, Refused
-from .output import Output, Printer, StatusLine
+from .output import Output
+from .printer import Printer, StatusLine
 from .run_folder import kill_marked, new_run
 from .runtime_choice import RuntimeChoice
 from .stored_objects import EVENT, POD, Stored
@@ -353,9 +354,10 @@ class LocalRun:
         return len(self._options.jobs) > 1
 
     def _status_line(self) -> StatusLine | None:
-        if self._options.json or not (sys.stdout and sys.stdout.isatty() and self._options.colour):
+        terminal = sys.stdout and sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+        if self._options.json or not (terminal and self._options.colour):
             return None
-        line = StatusLine(self._status_text)
+        line = StatusLine(self._status_text, self._lines)
         self._output.write_line = line.print
         line.start()
         return line

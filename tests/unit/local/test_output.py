@@ -70,6 +70,8 @@ RED, RESET = "\x1b[31m", "\x1b[0m"
         ("\x1b]52;c;ZWNobyBoaQ==\x1b\\after", "after", None),
         ("\x1bP1$r0m\x1b\\after", "after", None),
         ("\x9b2Jafter\x9d0;t\x9cmore", "aftermore", None),
+        (f"\x1b[{'1' * 5000}mdigits", "digits", None),
+        (f"\x1b[{'1;' * 5000}mparameters", "parameters", None),
         ("a\x08b\x7f\x00\x1bcx", "abx", None),
         ("user\u202egnp.exe\u2066", "usergnp.exe", None),
         ("\x1b[?25l\x1b[>0q\x1b[6nq", "q", None),
