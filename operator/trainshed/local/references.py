@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 
 from trainshed.api.job import Document
-from trainshed.api.quantities import BINARY, LARGE, SMALL, parse_quantity
+from trainshed.api.quantities import BINARY, LARGE, MAX_AMOUNT, SMALL, parse_quantity
 from trainshed.local.node.downward import CPU, OF_NODE, RESOURCE, NodeFacts
 from trainshed.local.node.environment import FIELDS, SUBSCRIPT, ConfigError, EnvironmentResolver, PodFacts
 from trainshed.local.runtimes.protocol import StartFailed, TooLong
@@ -196,6 +196,8 @@ def _amount(path: str, value: object, *, whole: bool = False) -> Iterator[str]:
         yield f"{path}: Invalid value: {value!s:.{SHOWN}}: must be a quantity, such as 500m or 1Gi"
     elif amount < 0:
         yield f"{path}: Invalid value: {value}: must be greater than or equal to 0"
+    elif amount > MAX_AMOUNT:
+        yield f"{path}: Invalid value: {value}: must be less than or equal to {MAX_AMOUNT}"
     elif whole and amount % 1:
         yield f"{path}: Invalid value: {value}: must be an integer"
 
