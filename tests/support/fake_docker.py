@@ -6,6 +6,7 @@ a file `stopped`, and hangs at the commands that a file `hangs` names. The words
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -68,12 +69,26 @@ def kill(name: str, number: int) -> None:
     os.kill(int((folder / "pid").read_text()), number)
 
 
-def follow(folder: Path) -> None:
+def sent(folder: Path, since: str) -> int:
+    """Return how much of the log of a container was sent before a time."""
+    if not since or not (folder / "sent").exists():
+        return 0
+    lines = (line.split() for line in (folder / "sent").read_text().splitlines())
+    return max(
+        (int(end) for time, end in lines if datetime.fromisoformat(time) <= datetime.fromisoformat(since)), default=0
+    )
+
+
+def follow(folder: Path, since: str = "") -> None:
     with (folder / "log").open("rb") as log:
+        log.seek(sent(folder, since))
         while True:
             over = (folder / "code").exists() or not folder.exists()  # ended, or removed
-            sys.stdout.buffer.write(log.read())
-            sys.stdout.flush()
+            if content := log.read():
+                with contextlib.suppress(FileNotFoundError), (folder / "sent").open("a") as times:
+                    times.write(f"{datetime.now(UTC).isoformat()} {log.tell()}\n")
+                sys.stdout.buffer.write(content)
+                sys.stdout.flush()
             if over:
                 return
             time.sleep(SHORT)
@@ -140,8 +155,19 @@ def wait(folder: Path) -> None:
 
 
 def state(folder: Path) -> str:
-    ended = datetime.fromtimestamp((folder / "code").stat().st_mtime, UTC)
-    return json.dumps({"FinishedAt": ended.isoformat(), "OOMKilled": (folder / "oom").exists()})
+    if not folder.exists():
+        fail(f"No such container: {folder.name}")
+    if not (folder / "code").exists():
+        return json.dumps({"Running": True, "ExitCode": 0, "FinishedAt": "0001-01-01T00:00:00Z", "OOMKilled": False})
+    ended = datetime.fromtimestamp((folder / "code").stat().st_mtime, UTC).isoformat()
+    code, killed = int((folder / "code").read_text()), (folder / "oom").exists()
+    return json.dumps({"Running": False, "ExitCode": code, "FinishedAt": ended, "OOMKilled": killed})
+
+
+def listed(name: str, form: str) -> str:
+    """Return the line of a container in a list."""
+    state = "Exited" if (HOME / "containers" / name / "code").exists() else "Up 1 second"
+    return f"{name} {state}" if "{{.Status}}" in form else name
 
 
 def inspect(name: str, wanted: str) -> str:
@@ -165,11 +191,14 @@ def container(words: list[str]) -> None:
         "create": lambda: create(options, names[0], names[1:]),
         "start": lambda: begin(names[0]),
         "keep": lambda: keep(folder),
-        "logs": lambda: follow(folder),
+        "logs": lambda: follow(folder, options.get("--since", [""])[0]),
         "wait": lambda: wait(folder),
         "inspect": lambda: print("\n".join(inspect(name, options["--format"][0]) for name in names)),
         "kill": lambda: kill(names[0], int(options["--signal"][0])),
-        "ps": lambda: print("\n".join(labelled("containers", options["--filter"]))),
+        "ps": lambda: print(
+            *(listed(name, options.get("--format", [""])[0]) for name in labelled("containers", options["--filter"])),
+            sep="\n",
+        ),
         "rm": lambda: remove(names, force="--force" in options),
         "run": lambda: run(options, names),
     }

@@ -3,8 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+import math
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+#: Seconds between two looks whether a time is over.
+STEP = 1.0
+Result = TypeVar("Result")
+
+
+async def within(work: Awaitable[Result], seconds: float) -> Result:
+    """Return the result of work; raises TimeoutError after some seconds, and cancels it.
+
+    Time in which this process does not run does not count, as after Ctrl-Z: an answer that came meanwhile is taken.
+    """
+    future, step = asyncio.ensure_future(work), min(STEP, seconds)
+    try:
+        for _ in range(math.ceil(seconds / step) + 1):
+            if (await asyncio.wait({future}, timeout=step))[0]:
+                return await future
+        raise TimeoutError
+    finally:
+        future.cancel()
+        await asyncio.gather(future, return_exceptions=True)
 
 
 def start(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:

@@ -223,8 +223,9 @@ def test_an_engine_that_stops_ends_the_run(machine, engine):
 #: `trainshed run` with less patience.
 HURRIED = """
 import sys
-from trainshed.local.runtimes import docker, docker_cli
+from trainshed.local.runtimes import docker, docker_cli, docker_container
 docker_cli.ANSWER = docker_cli.LONGEST = docker.END = docker.PING = 2.0
+docker_cli.PAUSE = docker_container.PAUSE = 0.1
 import trainshed.__main__ as entry
 sys.argv = ["trainshed", *sys.argv[1:]]
 entry.main()

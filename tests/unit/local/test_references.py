@@ -82,7 +82,10 @@ REFUSED = [
     (resources(requests={"memory": "-1"}), "resources.requests[memory]: Invalid value: -1: must be greater than"),
     (resources(limits={"nvidia.com/gpu": "500m"}), "limits[nvidia.com/gpu]: Invalid value: 500m: must be an integer"),
     (resources(limits={"nvidia.com/gpu": "1e30"}), "limits[nvidia.com/gpu]: Invalid value: 1e30: must be less than or"),
-    (resources(limits={"cpu": "9e99"}), "resources.limits[cpu]: Invalid value: 9e99: must be less than or equal to 9223"),
+    (
+        resources(limits={"cpu": "9e99"}),
+        "resources.limits[cpu]: Invalid value: 9e99: must be less than or equal to 9223",
+    ),
     (resources(requests={"memory": "9" * 30 + "Ei"}), "Ei: must be less than or equal to 9223372036854775807"),
     (resources(limits={"cpu": 1}, requests={"cpu": "1001m"}), "must be less than or equal to cpu limit of 1"),
 ]

@@ -6,25 +6,23 @@ import asyncio
 import contextlib
 import csv
 import io
-import json
 import os
-import signal
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from ipaddress import IPv4Network
 from itertools import count
 from pathlib import Path
 
-from trainshed.api.coerce import parse_time
 from trainshed.api.job import Document
 from trainshed.api.quantities import parse_quantity
 from trainshed.local.paths import remove
+from trainshed.process import Clock
 
 from .docker_cli import DockerCli
+from .docker_container import DockerContainer, Engine
 from .hosts import Hosts
 from .leftovers import NETWORK, RUN_LABEL, RUNS_LABEL, Leftovers
-from .protocol import KILLED, ContainerSpec, Ends, Mount, Run, RuntimeContainer, SandboxSpec, StartFailed
+from .protocol import ContainerSpec, Ends, Mount, Run, RuntimeContainer, SandboxSpec, StartFailed
 
 #: Networks are parts of the range for benchmarks of networks (RFC 2544), each with this many addresses or more.
 RANGE, SMALLEST = IPv4Network("198.18.0.0/15"), 1024
@@ -32,86 +30,9 @@ RANGE, SMALLEST = IPv4Network("198.18.0.0/15"), 1024
 IN_USE = ("overlap", "already used", "already being used")
 #: Microseconds of the period in which a container gets its share of the processors; the kernel's default.
 PERIOD = 100_000
-#: How often, and with pauses of how many seconds, the engine is asked whether a killed container had no memory left.
-OOM_CHECKS, OOM_PAUSE = 6, 0.2
-#: The first of the exit codes that mean a signal.
-SIGNALLED = 128
 #: Seconds for which the removal of all containers is awaited, also where it goes on later, and between two questions
 #: whether the engine works.
-END, FIRST, PING = 60.0, 5.0, 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class ExecProcess:
-    """Implements `protocol.Process`: the program of docker that waits for another one's end."""
-
-    process: asyncio.subprocess.Process
-
-    async def wait(self) -> int:
-        """Wait for the end; return the exit code."""
-        code = await self.process.wait()
-        return code if code >= 0 else SIGNALLED - code
-
-    def signal(self, number: int) -> None:
-        """Send a signal to the program of docker, which passes none on."""
-        with contextlib.suppress(ProcessLookupError):
-            self.process.send_signal(number)
-
-
-class DockerContainer:
-    """Implements `protocol.RuntimeContainer`; `limited` is whether it has a limit of memory."""
-
-    def __init__(self, runtime: DockerRuntime, name: str, log: asyncio.subprocess.Process, *, limited: bool) -> None:
-        self._runtime = runtime
-        self._name = name
-        self._log = log
-        self._limited = limited
-        self.reason = ""
-        self.ended_at: datetime | None = None
-        self.output = log.stdout or asyncio.StreamReader()
-        self._ended = asyncio.create_task(self._wait())
-
-    async def wait(self) -> int:
-        """Wait for the end; return the exit code."""
-        return await asyncio.shield(self._ended)
-
-    def signal(self, number: int) -> None:
-        """Send a signal; nothing if the container has ended."""
-        self._limited = self._limited and number != signal.SIGKILL
-        if not self._ended.done():
-            self._runtime.later("kill", "--signal", str(int(number)), self._name)
-
-    async def exec(self, command: Sequence[str], streams: tuple[int, int, int]) -> ExecProcess:
-        """Run another program in the container; raises `StartFailed`."""
-        return ExecProcess(await self._runtime.cli.attach(("exec", "--interactive", self._name, *command), streams))
-
-    async def _wait(self) -> int:
-        """Wait until the log ends, and with it the container."""
-        await self._log.wait()
-        try:
-            code = int(await self._runtime.cli.wait_for("wait", self._name))
-        except StartFailed:
-            await self._runtime.check()
-            return KILLED
-        with contextlib.suppress(StartFailed):  # it was removed meanwhile
-            await self._read_end(code)
-        return code
-
-    async def _read_end(self, code: int) -> None:
-        """Read when the container ended, and whether memory was the reason, which the engine may learn later.
-
-        The time is the engine's, as far as that is accurate: answers of the command line arrive in another order than
-        containers end. A missing time is the year 1, which `parse_time` does not accept.
-        """
-        for _ in range(OOM_CHECKS):
-            state = json.loads(await self._runtime.cli.run("inspect", "--format", "{{json .State}}", self._name))
-            self.ended_at = self._runtime.ends.at_once(parse_time(state["FinishedAt"]))
-            if code != KILLED or not self._limited:
-                return
-            if state["OOMKilled"]:
-                self.reason = "OOMKilled"
-                return
-            await asyncio.sleep(OOM_PAUSE)
+END, FIRST, PING = 60.0, 5.0, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +68,9 @@ class DockerSandbox:
         await cli.create(words, spec.env)
         await cli.run("start", name)
         log = await cli.follow("logs", "--follow", name)
-        return DockerContainer(self.runtime, name, log, limited="memory" in spec.limits)
+        container = DockerContainer(self.runtime.engine, name, log, limited="memory" in spec.limits)
+        self.runtime.running[name] = container
+        return container
 
     async def remove(self) -> None:
         """Remove the containers, and the files in the pod's folder that belong to their users."""
@@ -184,7 +107,8 @@ class DockerRuntime:
     def __init__(self, program: str, run: Run, images: Mapping[str, str], say: Callable[[str], None]) -> None:
         self.cli = DockerCli(program)
         self.network = f"{NETWORK}{run.id}"
-        self.ends = Ends()
+        self.engine = Engine(self.cli, Clock().now, Ends(), say, self._keep)
+        self.running: dict[str, DockerContainer] = {}
         self._run = run
         self._images = images
         self._say = say
@@ -272,10 +196,6 @@ class DockerRuntime:
     def _with_folder(self, folder: Path) -> list[str]:
         return [*self.labels(), *mount_words([Mount(folder, "/folder")], self.is_own)]
 
-    async def check(self) -> None:
-        """Note a problem if the engine does not answer."""
-        await self.cli.check(f"{RUN_LABEL}={self._run.id}")
-
     async def _try(self, *words: str) -> None:
         with contextlib.suppress(StartFailed):
             await self.cli.run(*words)
@@ -299,9 +219,13 @@ class DockerRuntime:
         self._say(f"still pulling after {seconds:.0f} s; {self.cli.program} answers, so the registry may be slow")
 
     async def _watch(self) -> None:
+        """Note a problem if the engine does not answer, and what has ended though its log goes on."""
         while not self.problem:
             await asyncio.sleep(PING)
-            await self.check()
+            self.running = {name: container for name, container in self.running.items() if not container.over}
+            for name in await self.cli.check(f"{RUN_LABEL}={self._run.id}"):
+                if name in self.running:
+                    self.running[name].note_end()
 
     async def _create_network(self, pods: int) -> IPv4Network:
         """Create the network with addresses that no other network of the engine has; raises `StartFailed`."""

@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import IO, Any
 
+from trainshed.local import tasks
+
 from . import docker_variables, log_file
 from .protocol import StartFailed
 
@@ -27,6 +29,10 @@ DELETING = ("rm", "run")
 #: Seconds after which the engine does not work: for quick commands, and for all others but pulls. The start of a
 #: container may give each file of a claim a label of SELinux.
 ANSWER, LONGEST = 60.0, 300.0
+#: How often, and with pauses of how many seconds, an engine is asked that does not fail for good when it fails once.
+TRIES, PAUSE = 3, 10.0
+#: How the states of containers that have ended begin.
+ENDED = ("Exited", "Dead")
 #: What stands before messages of the engine.
 PREFIXES = ("Error response from daemon: ", "docker: ", "Error: ")
 #: Commands that make what is to be removed at the end.
@@ -75,19 +81,33 @@ class DockerCli:
         """Wait for the answer to a command, but not for an engine that hangs; raises `StartFailed`."""
         longest = ANSWER if verb in QUICK else LONGEST
         try:
-            return await asyncio.wait_for(answer, longest)
+            return await tasks.within(answer, longest)
         except TimeoutError:
             late = f"{self.program} has not answered `{verb}` for {longest:.0f} s"
             if verb not in DELETING:
                 self.problem = self.problem or late
             raise StartFailed(late) from None
 
-    async def check(self, label: str) -> None:
-        """Note the problem if the engine does not say which containers have a label, without waiting for others."""
-        try:
-            await self._bounded("ps", self.wait_for("ps", "--all", "--quiet", "--filter", f"label={label}"))
-        except StartFailed as error:
-            self.problem = self.problem or str(error)
+    async def check(self, label: str) -> list[str]:
+        """Return the containers with a label that have ended, without waiting for others.
+
+        Notes the problem if the engine does not say which, though it is asked again.
+        """
+        problem = ""
+        for attempt in range(TRIES):
+            await asyncio.sleep(PAUSE if attempt else 0)
+            words = ("ps", "--all", "--filter", f"label={label}", "--format", "{{.Names}} {{.Status}}")
+            try:
+                lines = (await self._bounded("ps", self.wait_for(*words))).splitlines()
+            except StartFailed as error:
+                problem = str(error)
+                if self.problem:
+                    break
+            else:
+                found = (line.partition(" ") for line in lines)
+                return [name for name, _, state in found if state.startswith(ENDED)]
+        self.problem = self.problem or problem
+        return []
 
     async def create(self, words: Sequence[str], variables: Mapping[str, str]) -> None:
         """Create a container with variables; raises `StartFailed` with the message of the engine.
@@ -106,11 +126,18 @@ class DockerCli:
 
         `waiting` is called now and then with the seconds since the beginning.
         """
-        pulling, begun = asyncio.create_task(self.wait_for("pull", "--quiet", image)), time.monotonic()
+        pulling, begun, failed = asyncio.create_task(self.wait_for("pull", "--quiet", image)), time.monotonic(), 0
         try:
             while not (await asyncio.wait({pulling}, timeout=ANSWER))[0]:
-                await self.version()
-                waiting(time.monotonic() - begun)
+                try:
+                    await self.version()
+                except StartFailed:
+                    failed += 1
+                    if self.problem or failed >= TRIES:
+                        raise
+                else:
+                    failed = 0
+                    waiting(time.monotonic() - begun)
             await pulling
         finally:
             pulling.cancel()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from trainshed.api.quantities import parse_quantity
+from trainshed.local import tasks
 from trainshed.local.launcher.limits import Processors, processors, raise_files
 from trainshed.local.launcher.outbox import Outbox
 
@@ -126,7 +127,7 @@ class LauncherClient:
         self._socket.setblocking(False)  # noqa: FBT003 - it has no name
         asyncio.get_running_loop().add_reader(self._socket, self._receive)
         try:
-            await asyncio.wait_for(answer, START)
+            await tasks.within(answer, START)
         except (StartFailed, TimeoutError) as error:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()  # it may still run, and then its output does not end

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -110,11 +109,19 @@ class Process(Protocol):
         """Send a signal to its first process, SIGKILL to all its processes; nothing if it has ended."""
 
 
+class Readable(Protocol):
+    """A stream of bytes."""
+
+    async def read(self, size: int, /) -> bytes:
+        """Return some bytes, at most so many, and none at its end."""
+        ...
+
+
 class RuntimeContainer(Process, Protocol):
     """A container that was started."""
 
     @property
-    def output(self) -> asyncio.StreamReader:
+    def output(self) -> Readable:
         """Standard output and standard error, in the order in which they were written; ends with the container."""
 
     @property

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
 
+from trainshed.local import tasks
 from trainshed.local.runtimes import docker_cli
 from trainshed.local.runtimes.docker import container_words, images_of, in_full, mount_words, subnets
 from trainshed.local.runtimes.docker_cli import DockerCli, message
@@ -159,3 +161,31 @@ async def test_a_long_pull_goes_on_while_the_engine_answers(tmp_path, monkeypatc
     await asyncio.wait_for(cli.pull("image", waiting), 20)
     assert waited == sorted(waited)
     assert (len(waited) >= 3, cli.problem) == (True, "")
+
+
+@pytest.mark.parametrize(("failures", "problem"), [(0, ""), (2, ""), (3, "oh no")])
+async def test_an_engine_works_unless_it_fails_again_and_again(tmp_path, monkeypatch, failures, problem):
+    monkeypatch.setattr(docker_cli, "PAUSE", 0.0)
+    again = (
+        f"echo x >> {tmp_path}/asked; [ $(wc -l < {tmp_path}/asked) -gt {failures} ] || {{ echo oh no >&2; exit 1; }}"
+    )
+    cli = an_engine(tmp_path, f"{again}; echo a Exited 1 second ago; echo b Up 1 second; echo")
+    assert await cli.check("label") == ([] if problem else ["a"])
+    assert cli.problem == problem
+
+
+async def test_a_pull_goes_on_though_the_engine_fails_once_meanwhile(tmp_path, monkeypatch):
+    monkeypatch.setattr(docker_cli, "ANSWER", 0.5)
+    pulled = f"[ $1 = version ] || until [ -e {tmp_path}/pulled ]; do sleep 0.05; done"
+    cli = an_engine(
+        tmp_path, f"{pulled}; [ $1 = pull ] || mkdir {tmp_path}/once 2>/dev/null && [ $1 = version ] && exit 1; :"
+    )
+    await asyncio.wait_for(cli.pull("image", lambda _: (tmp_path / "pulled").touch()), 20)
+
+
+async def test_an_answer_that_came_while_the_run_was_stopped_is_taken(tmp_path, monkeypatch):
+    monkeypatch.setattr(docker_cli, "ANSWER", 1.0)
+    monkeypatch.setattr(tasks, "STEP", 0.2)
+    cli = an_engine(tmp_path, "sleep 0.5; echo answered")
+    asyncio.get_running_loop().call_later(0.3, time.sleep, 1.5)  # as if Ctrl-Z had stopped it
+    assert (await cli.run("version"), cli.problem) == ("answered", "")
