@@ -40,7 +40,7 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class EngineState:
     """The state of a container, as the engine tells it."""
 
     running: bool
@@ -49,7 +49,7 @@ class State:
     ended_at: datetime | None
 
 
-def state_of(text: str) -> State:
+def state_of(text: str) -> EngineState:
     """Return the state that an engine has written as JSON, in its last line; raises ValueError.
 
     A missing time is the year 1, which `parse_time` does not accept.
@@ -57,7 +57,7 @@ def state_of(text: str) -> State:
     try:
         found = json.loads(text.rpartition("\n")[2])
         ended = parse_time(found["FinishedAt"])
-        return State(bool(found["Running"]), int(found["ExitCode"]), bool(found.get("OOMKilled")), ended)
+        return EngineState(bool(found["Running"]), int(found["ExitCode"]), bool(found.get("OOMKilled")), ended)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(text) from error
 
@@ -199,7 +199,7 @@ class DockerContainer:
             for task in (ended, over):
                 task.cancel()
 
-    async def _state(self) -> State | None:
+    async def _state(self) -> EngineState | None:
         """Return the state, None if the container was removed, or if the engine does not tell it: it does not work."""
         cli, problem = self._engine.cli, ""
         for attempt in range(TRIES):
@@ -220,7 +220,7 @@ class DockerContainer:
         cli.problem = cli.problem or problem
         return None
 
-    async def _read_end(self, state: State) -> int:
+    async def _read_end(self, state: EngineState) -> int:
         """Read when the container ended, and whether memory was the reason, which the engine may learn later.
 
         The time is the engine's, as far as that is accurate: answers of the command line arrive in another order than
