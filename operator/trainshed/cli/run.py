@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -92,6 +93,9 @@ def run(files: tuple[str, ...], *, recursive: bool, namespace: str, **options: A
             print_exception(error.__cause__)
         text = described(error) if isinstance(error, OSError) else str(error)
         raise click.ClickException("\n".join(map(printable, text.splitlines()))) from error
+    if code == local_run.INTERRUPTED:  # one more Ctrl-C would change the exit code while the interpreter ends
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
     sys.exit(code)
 
 
