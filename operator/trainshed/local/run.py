@@ -48,10 +48,9 @@ from .stored_objects import EVENT, POD, Stored
 SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
 #: Seconds: how often the end of the jobs is checked, how long nothing must change after it, and how long that may take.
 CHECK, QUIET, SETTLE = 0.05, 0.4, 60.0
-#: Seconds that replicas get to end which the job has left running.
-GRACE = 5.0
-#: Seconds after which replicas that were killed and do not end are given up, if none has ended meanwhile.
-STUCK = 10.0
+#: Seconds that replicas get to end which the job has left running, and after which those are given up that were killed
+#: and do not end, if none has ended meanwhile.
+GRACE, STUCK = 5.0, 10.0
 #: The Ctrl-C that kills all replicas, and the one after which the run waits for nothing; seconds until it then exits.
 KILLS, GIVES_UP, EXIT = 2, 3, 10.0
 #: The replicas that a line names.
