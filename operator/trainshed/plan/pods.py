@@ -125,7 +125,7 @@ def apply_clean_pod_policy(facts: Facts) -> tuple[Action, ...]:
     pods = [DeletePod(pod.name, pod.uid, version=pod.version if _depends(facts, pod) else "") for pod in going]
     conditional = frozenset(pod.name for pod in pods if pod.version)
     keep_all = _policy(facts) is CleanPodPolicy.NONE
-    needed = services.needed(pod for pod in facts.owned if pod.name in stay | conditional)
+    needed = services.needed(pod for pod in facts.snapshot.pods if pod.name in stay | conditional)
     unneeded = () if keep_all else _services_without(facts, needed)
     released = release_all(pod for pod in facts.owned if pod.deleting or pod.name in stay)
     return (*pods, *unneeded, *released)
