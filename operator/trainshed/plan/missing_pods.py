@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from trainshed.api import framework
 from trainshed.api.job import RestartScope
+from trainshed.api.objects import Phase
 from trainshed.api.status import Status
 
 from .facts import MAX_NAMED, Facts, disappeared, hidden_pods, hidden_replicas
@@ -38,12 +39,15 @@ def observed_status(facts: Facts) -> Status:
     hidden = hidden_replicas(facts)
     if not hidden:
         return facts.observed
-    more, known = Counter(replica.role for replica in hidden), facts.roles.count(facts.snapshot.unwatched)
+    phases = {pod.name: pod.phase for pod in facts.owned}
+    found = [(replica.role, phases.get(framework.child_name(facts.job, replica))) for replica in hidden]
+    more = Counter(role for role, phase in found if phase is not Phase.RUNNING)
+    known = Counter(role for role, phase in found if phase not in (None, Phase.RUNNING))
     counted = {
         role: replace(
             replica_status,
             active=replica_status.active + more[role],
-            not_running=replica_status.not_running - min(more[role], known[role], replica_status.not_running),
+            not_running=replica_status.not_running - min(known[role], replica_status.not_running),
         )
         for role, replica_status in facts.observed.replica_statuses.items()
     }

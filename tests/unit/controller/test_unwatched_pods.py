@@ -152,3 +152,10 @@ def test_pods_that_may_be_hidden_are_known_until_they_are_gone_or_watched(monkey
     pods.forget(JOB)
     pods.gone("worker-0-uid")
     assert pods.of(JOB) == ()
+
+
+async def test_hidden_pods_of_a_running_job_are_counted_once():
+    harness = await a_running_job(scope="Job")
+    hide(harness)
+    await harness.run_all()
+    assert (active(harness), len(harness.world.pods)) == (3, 3)
