@@ -36,6 +36,7 @@ SMALL_MODULES = {
     "trainshed.client.tunnel": "the protocol of proxies, apart from the one spoken through them",
     "trainshed.client.coalescing": "pauses of the event loop, apart from HTTP",
     "trainshed.event_loop": "uvloop, which only the operator imports",
+    "trainshed.controller.creations": "the order of creations, apart from each one",
     "trainshed.controller.job_collector": "prometheus_client, which only the operator imports",
     "trainshed.controller.dependent_updates": "when dependents are updated, apart from how",
     "trainshed.controller.loop_time": "how time is shared and measured, apart from the queue",

@@ -15,6 +15,8 @@ import msgspec
 
 from trainshed.client import ApiError, Forbidden, Invalid, NameConflict, NotLeader, TooManyRequests, Unavailable
 
+from .withdrawal import is_withdrawn, unless_withdrawn
+
 T = TypeVar("T")
 #: The waiting requests of each flow, by the order of reconciles and of their arrival.
 Queues: TypeAlias = "OrderedDict[str, list[tuple[int, int, asyncio.Future[_Place]]]]"
@@ -46,15 +48,16 @@ class TokenBucket:
         self.limits = rate > 0
         self._gap = 1 / rate if rate else 0.0
         self._slack = self._gap * (burst - 1)
-        self._next = 0.0
+        self._next, self._first = 0.0, asyncio.Lock()
 
     async def wait(self) -> None:
-        """Wait until the next request may be sent."""
-        now = asyncio.get_running_loop().time()
-        turn = max(self._next, now - self._slack)
-        self._next = turn + self._gap
-        if turn > now:
-            await asyncio.sleep(turn - now)
+        """Wait until the next request may be sent, in the order of calls. One that is withdrawn uses up nothing."""
+        async with self._first:
+            now = asyncio.get_running_loop().time()
+            turn = max(self._next, now - self._slack)
+            if turn > now:
+                await asyncio.sleep(turn - now)
+            self._next = turn + self._gap
 
 
 class _Place(msgspec.Struct, eq=False):
@@ -124,12 +127,12 @@ class Limiter:
         """
         rank = self._rank(flow)
         if self._rings[rank] or self._closed or not (self._is_open(rank) and self._has_share(flow)):
-            place = await self._wait_for_turn(flow)
+            place = await unless_withdrawn(self._wait_for_turn(flow))
         else:
             place = self._enter(flow)
         try:
             if self._token_bucket.limits:
-                await self._token_bucket.wait()
+                await unless_withdrawn(self._token_bucket.wait())
             if self._closed:
                 raise _shutting_down()
             return await self._observed(place, call)
@@ -318,7 +321,7 @@ async def run_with_slow_start(
     known: int = 0,
     proceed: Awaitable[bool] | None = None,
 ) -> list[ApiError]:
-    """Run tasks, the first alone; a definite error stops the tasks not yet started. Return the errors.
+    """Run tasks, the first alone; a definite error or withdrawal stops the tasks not yet started. Return the errors.
 
     Each task that succeeds lets one more run at a time, so their number doubles, from 2 or those `known` to be accepted
     to `width`: a bad template costs one request, and an exhausted quota at most one more than it has accepted. This is
@@ -331,13 +334,14 @@ async def run_with_slow_start(
 
     async def work() -> None:
         nonlocal at_once
-        while left and not _stops(errors, width):
+        while left and not (is_withdrawn() or _stops(errors, width)):
             if await _succeeds(left.popleft(), errors) and left and at_once < width:
                 at_once += 1
                 await run_concurrently([work, work])
                 return
 
-    if left and await _succeeds(left.popleft(), errors) and (proceed is None or await proceed) and left:
+    begins = left and not is_withdrawn() and await _succeeds(left.popleft(), errors)
+    if begins and left and (proceed is None or await proceed):
         await run_concurrently([work] * min(at_once, len(left)))
     return errors
 
@@ -388,9 +392,9 @@ async def retry(call: Callable[[], Awaitable[T]], is_final: Callable[[ApiError],
         except Unavailable as error:
             if is_final(error):
                 raise
-            await asyncio.sleep(RETRY_DELAY * 2**tried * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+            await unless_withdrawn(asyncio.sleep(RETRY_DELAY * 2**tried * random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
         except TooManyRequests as error:
             if is_final(error):
                 raise
-            await asyncio.sleep(error.wait * random.uniform(1.0, 1.5))  # noqa: S311 - jitter
+            await unless_withdrawn(asyncio.sleep(error.wait * random.uniform(1.0, 1.5)))  # noqa: S311 - jitter
     return await call()

@@ -81,7 +81,6 @@ class Cache:
     """The cache. `left` is called for each job that has left its name, and then `wake` for each that may have changed.
 
     It is not if nothing has changed that the operator reads: so no request is repeated because of it.
-
     Jobs of the kinds in `unsynced` are cached and not woken: they cannot be reconciled before the first lists.
     """
 
@@ -98,6 +97,8 @@ class Cache:
         #: Called with the namespace of each pod that has ended or is gone: a quota may admit another one.
         self.freed: Callable[[str], None] = lambda _namespace: None
         self.unsynced: set[str] = set()
+        #: Whether each job of which a plan is being carried out may have changed.
+        self.changed: dict[JobKey, bool] = {}
         self._keys: dict[Owner, JobKey] = {}
         self._current: dict[JobKey, str] = {}
         self._refusals: dict[JobKey, _Reported] = {}
@@ -304,6 +305,8 @@ class Cache:
 
     def wake(self, key: JobKey) -> None:
         """Enqueue a job that may have changed."""
+        if key in self.changed:
+            self.changed[key] = True
         if key.kind not in self.unsynced:
             self._enqueue(key)
 

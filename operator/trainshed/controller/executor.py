@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
 from enum import IntEnum
 from functools import partial
 from types import MappingProxyType
@@ -26,12 +27,13 @@ from trainshed.api.actions import (
     DeleteService,
     Event,
     EventType,
+    Plan,
     ReleasePod,
     Snapshot,
     UpdateDependent,
 )
 from trainshed.api.job import Document
-from trainshed.api.objects import ROLES, Phase, Resource
+from trainshed.api.objects import Phase, Resource
 from trainshed.client import (
     Altered,
     ApiError,
@@ -45,14 +47,17 @@ from trainshed.client import (
 )
 from trainshed.client.finalizers import release_unselected, require_released
 from trainshed.client.flow_control import DEFINITE, run_concurrently, run_with_slow_start
+from trainshed.client.withdrawal import Withdrawn
 from trainshed.plan import dependents
 from trainshed.plan.messages.writes import action_events, altered, success_events, waiting_for_previous_job
 
 from .cache import Cache
+from .creations import create
 from .deletions import Deletions, Task
 from .dependent_updates import DependentDebounce
 from .events import EventRecorder
 from .observer import Observer
+from .plan_watch import Looks, PlanWatch, Watched, is_role_update
 from .undone_writes import RepeatedWrites, stops_others
 
 
@@ -102,13 +107,15 @@ TRAITS: Mapping[type[Action], Traits] = MappingProxyType(
 class Outcome(msgspec.Struct, frozen=True):
     """The error that decides, if an action failed, and what was done: `created 2 Services, created 1 of 2 pods`.
 
-    `changed` is whether any action succeeded, `holds` whether anything but creations failed, which holds resources.
+    `changed` is whether any action succeeded, `holds` whether anything but creations failed, which holds resources. If
+    the plan was `superseded` not all was created, and the job has to be planned again at once.
     """
 
     error: ApiError | None = None
     message: str = ""
     changed: bool = False
     holds: bool = False
+    superseded: bool = False
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -123,14 +130,16 @@ class _Record(msgspec.Struct, frozen=True):
 
 
 class Executor:
-    """Executes the actions of one reconcile."""
+    """Executes the actions of one reconcile; `plan` is the planner, which is asked meanwhile what is still wanted."""
 
-    def __init__(self, client: Client, cache: Cache, recorder: EventRecorder, metrics: Observer) -> None:
+    def __init__(
+        self, client: Client, cache: Cache, recorder: EventRecorder, metrics: Observer, plan: Callable[[Snapshot], Plan]
+    ) -> None:
         self._client = client
         self._cache = cache
         self._recorder = recorder
         self._metrics = metrics
-        self._writes, self._deletions = RepeatedWrites(), Deletions()
+        self._writes, self._deletions, self._looks = RepeatedWrites(), Deletions(), Looks(plan)
         self.updates = DependentDebounce()
 
     def step_down(self) -> None:
@@ -139,8 +148,8 @@ class Executor:
         self._deletions.clear()
         self.updates.clear()
 
-    async def run(self, snapshot: Snapshot, actions: Iterable[Action]) -> Outcome:
-        """Execute the actions and return their outcome, as their groups say.
+    async def run(self, snapshot: Snapshot, actions: Iterable[Action], due: datetime | None = None) -> Outcome:
+        """Execute the actions and return their outcome, as their groups say. The next plan is `due` at this time.
 
         Raises `NotFound` if the job was to be deleted and another has deleted it.
         """
@@ -156,9 +165,13 @@ class Executor:
                 deletions.setdefault(_words(action), []).append(task)
             else:
                 tasks.setdefault(group, []).append(task)
+        watch = PlanWatch(self._looks, self._cache, Watched(snapshot, wanted, record.done, due), self._take_back)
+        first, services, pods = (tasks.get(group, ()) for group in (Group.DEPENDENTS, Group.SERVICES, Group.PODS))
+        make = partial(create, first, services, pods, None if snapshot.refusal else _running(snapshot))
+        delete = partial(self._deletions.run, snapshot.job.uid, deletions)
         try:
-            create = partial(_create, tasks, was_refused=snapshot.refusal is not None, running=_running(snapshot))
-            made, deleted = await run_concurrently([create, partial(self._deletions.run, snapshot.job.uid, deletions)])
+            async with watch.running():
+                made, deleted = await run_concurrently([partial(watch.withdrawal.run, make), delete])
             kept = deleted or (() if made else await _delete_job(tasks))
             errors = [*made, *kept]
         finally:
@@ -168,9 +181,22 @@ class Executor:
                 self._recorder.record(snapshot.job, event)
         summary = _summary(Counter(map(_words, wanted)), Counter(map(_words, record.done)))
         error = min(errors or record.reverted, key=_error_order, default=None)
-        return Outcome(error, summary, bool(record.done), bool(kept))
+        return Outcome(error, summary, bool(record.done), bool(kept), watch.withdrawal.done)
+
+    async def _take_back(self, snapshot: Snapshot, action: UpdateDependent) -> bool:
+        """Take names out of a Role while a plan is being carried out; return False if it is to be tried again."""
+        record = _Record()
+        with suppress(ApiError):
+            await self._run(snapshot, action, record)
+        for event in record.failures:
+            self._recorder.record(snapshot.job, event)
+        return bool(record.done)
 
     async def _run(self, snapshot: Snapshot, action: Action, record: _Record) -> None:
+        with suppress(Withdrawn):  # then it is planned again, if it is still wanted
+            await self._try(snapshot, action, record)
+
+    async def _try(self, snapshot: Snapshot, action: Action, record: _Record) -> None:
         try:
             self._writes.require_lasting(snapshot, action, _words(action))
             is_contested = self._writes.is_contested(snapshot, action)
@@ -280,11 +306,6 @@ class Executor:
             raise Reverted(altered(resource.kind, name))
 
 
-def is_role_update(action: Action) -> bool:
-    """Return whether the action may take a right back, which must not wait for anything else."""
-    return isinstance(action, UpdateDependent) and action.resource is ROLES
-
-
 async def _delete_job(tasks: Mapping[Group, list[Task]]) -> list[ApiError]:
     """Delete the job, if it is to be deleted; return the error. Raises `NotFound` if another has deleted it."""
     errors = await run_with_slow_start(tasks.get(Group.JOB, ()))
@@ -297,39 +318,6 @@ async def _delete_job(tasks: Mapping[Group, list[Task]]) -> list[ApiError]:
 def _running(snapshot: Snapshot) -> int:
     """Return the number of pods that the job has and that have not ended."""
     return sum(pod.phase in (Phase.PENDING, Phase.RUNNING) for pod in snapshot.pods)
-
-
-async def _create(tasks: Mapping[Group, list[Task]], *, was_refused: bool, running: int) -> list[ApiError]:
-    """Create the dependents, and then the Services and pods; return the errors.
-
-    If the first pod is refused, at most one Service is created, and none if that `was_refused` the last time. If not,
-    as many pods are created at once as are `running`, so that the slow start of a large job is not one of each part.
-    """
-    errors = await run_with_slow_start(tasks.get(Group.DEPENDENTS, ()))
-    services, pods = tasks.get(Group.SERVICES, []), tasks.get(Group.PODS, [])
-    if errors:
-        return errors
-    known = 0 if was_refused else running
-    if not (services and pods):
-        return await run_with_slow_start(services or pods, known=known)
-    accepted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-
-    async def first_pod() -> None:
-        try:
-            await pods[0]()
-        except ApiError as error:
-            accepted.set_result(not isinstance(error, DEFINITE) or isinstance(error, NameConflict))
-            raise
-        accepted.set_result(True)
-
-    async def create_services() -> list[ApiError]:
-        wanted = not was_refused or await accepted
-        return await run_with_slow_start(services, known=known, proceed=accepted) if wanted else []
-
-    async def create_pods() -> list[ApiError]:
-        return await run_with_slow_start([first_pod, *pods[1:]], known=known)
-
-    return [error for found in await run_concurrently([create_services, create_pods]) for error in found]
 
 
 def _failure_events(snapshot: Snapshot, action: Action, error: ApiError) -> Iterator[Event]:

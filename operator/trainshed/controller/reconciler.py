@@ -38,9 +38,10 @@ from trainshed.process import job_fields
 
 from .cache import Cache
 from .events import EventRecorder
-from .executor import Executor, is_role_update
+from .executor import Executor
 from .job_errors import may_last
 from .observer import Observer
+from .plan_watch import is_role_update
 from .result import Result
 from .status_writes import FALSE_CONFLICTS, StatusDebounce, StatusRejections, StatusWrites, reverted_fields
 
@@ -65,7 +66,7 @@ class Reconciler:
         self._cache = cache
         self._recorder = recorder
         self._metrics = metrics
-        self._executor = Executor(client, cache, recorder, metrics)
+        self._executor = Executor(client, cache, recorder, metrics, planner.plan)
         self._debounce = StatusDebounce()
         self._rejections = StatusRejections()
         self._statuses = StatusWrites()
@@ -215,10 +216,12 @@ class Reconciler:
             if event.key or not later:  # others are recorded once, with the status that they belong to
                 self._recorder.record(snapshot.job, event)
         self._cache.scale_downs.observe(snapshot, plan.actions)
-        outcome = await self._executor.run(snapshot, plan.actions)
+        outcome = await self._executor.run(snapshot, plan.actions, plan.requeue_at)
         error = hidden or outcome.error  # a pod without its label is waited for, whatever else failed
-        is_known = await self._report_refusal(key, snapshot, error)
-        times = [time for time in (later, update_at, plan.requeue_at) if time]
+        is_cut_short = outcome.superseded and error is None  # whether pods can be created is not known
+        is_known = not is_cut_short and await self._report_refusal(key, snapshot, error)
+        requeue_at = snapshot.now if is_cut_short else plan.requeue_at
+        times = [time for time in (later, update_at, requeue_at) if time]
         changes = () if later else _turned(snapshot.status, plan.status)
         done = "" if is_known and not outcome.changed else outcome.message
         message = ", ".join(filter(None, (*changes, done)))

@@ -64,6 +64,19 @@ def update_roles(facts: Facts) -> tuple[Action, ...]:
     return tuple(action for action in updates if action)
 
 
+def takes_back(role: Dependent, patch: Mapping[str, Any]) -> bool | None:
+    """Return whether a patch takes names out of the rules of a Role; None if those of a large one are not known."""
+    rules = role.document.get("rules")
+    if isinstance(rules, Digest) or not all(map(_is_known, as_sequence(rules))):
+        return None
+    return not _named(rules) <= _named(patch.get("rules"))
+
+
+def _named(rules: object) -> set[str]:
+    lists = (as_sequence(as_mapping(rule).get("resourceNames")) for rule in as_sequence(rules))
+    return {str(name) for names in lists for name in names}
+
+
 #: What a launcher gets rights to in other pods.
 PODS = frozenset(("pods", "pods/exec"))
 

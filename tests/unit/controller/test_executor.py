@@ -46,7 +46,7 @@ class Scene(Harness):
 
     def __init__(self, workers: int = 2, job_defaults: JobDefaults | None = None) -> None:
         super().__init__(a_spec(Worker=workers), job_defaults)
-        self.executor = Executor(self.world, self.view, self.recorder, self.metrics)
+        self.executor = Executor(self.world, self.view, self.recorder, self.metrics, plan)
 
     def planned(self) -> list:
         return list(plan(self.snapshot()).actions)

@@ -6,7 +6,8 @@ import pytest
 
 from support.builders import a_job, a_pod, elastic, look, pods_of, replace, run_policy, running, seen
 from trainshed.api.actions import CreateDependent, CreatePod, DeleteDependent, UpdateDependent
-from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, SERVICE_ACCOUNTS, Dependent, DesiredDependent
+from trainshed.api.digest import digest_of
+from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, ROLES, SERVICE_ACCOUNTS, Dependent, DesiredDependent
 from trainshed.api.status import Status
 from trainshed.plan import dependents, plan
 from trainshed.plan.facts import Facts
@@ -236,3 +237,22 @@ def test_what_says_the_same_or_more_covers(actual, wanted):
 )
 def test_what_says_less_or_something_else_does_not(actual, wanted):
     assert not dependents.covers(actual, wanted)
+
+
+PODS_OF_TWO = [{"resources": ["pods"], "resourceNames": ["a", "b"]}]
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "answer"),
+    [
+        (PODS_OF_TWO, [{"resources": ["pods"], "resourceNames": ["a"]}], True),
+        (PODS_OF_TWO, [], True),
+        (PODS_OF_TWO, [{"resources": ["pods"], "resourceNames": ["a", "b", "c"]}], False),
+        (None, PODS_OF_TWO, False),
+        (digest_of(PODS_OF_TWO), [], None),
+        ([{"resources": ["pods"], "resourceNames": digest_of(["a", "b"])}], [], None),
+    ],
+)
+def test_an_update_says_whether_it_takes_names_out_of_a_role_unless_the_role_is_too_large(there, wanted, answer):
+    role = stored(DesiredDependent(ROLES, "mnist-launcher", {}), change=lambda document: {**document, "rules": there})
+    assert dependents.takes_back(role, {"rules": wanted}) is answer
