@@ -40,6 +40,7 @@ SMALL_MODULES = {
     "trainshed.controller.job_collector": "prometheus_client, which only the operator imports",
     "trainshed.controller.dependent_updates": "when dependents are updated, apart from how",
     "trainshed.controller.loop_time": "how time is shared and measured, apart from the queue",
+    "trainshed.controller.scheduler_messages": "what jobs of a namespace share, apart from the reconcile of one",
     "trainshed.controller.status_writes": "when a status is stored and what becomes of it, apart from how",
     "trainshed.plan.final_counts": "numbers of replicas, apart from the rules",
     "trainshed.plan.messages.gang_scheduling": "the sentences of one topic",

@@ -22,6 +22,7 @@ ApiError
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from trainshed.api.actions import CreatePod
@@ -215,8 +216,8 @@ class Client(Protocol):
         """
         ...
 
-    async def read_events(self, namespace: str, kind: str, uid: str) -> list[Document]:
-        """List the Events with the reason `Unschedulable` about the object of this kind and uid, bypassing caches."""
+    async def read_events(self, namespace: str, kind: str, take: Callable[[Document], None]) -> None:
+        """List the Events with the reason `Unschedulable` about objects of this kind; call `take` with each."""
         ...
 
     async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str, version: str) -> None:

@@ -37,7 +37,7 @@ from .transport import FIELD_MANAGER, AlreadyExists, Path, RestClient
 T = TypeVar("T")
 CORE, LEASES = "/api/v1", "/apis/coordination.k8s.io/v1"
 #: Events after which no further page is read.
-MOST_EVENTS = 1000
+MOST_EVENTS = 20_000
 #: What the API server says about a name that is taken.
 EXISTS = re.compile(r'"([^"]+)" already exists')
 WRONG_CRD = (
@@ -119,20 +119,21 @@ class ApiClient:
                 raise LabelRemoved(why, PODS.answer(content))
             raise Unavailable(f"pod {name} exists, but the watch has not delivered it yet")
 
-    async def read_events(self, namespace: str, kind: str, uid: str) -> list[Document]:
-        """List Events with the reason `Unschedulable` about the object of this kind and uid: text and times."""
-        selector = f"involvedObject.kind={kind},involvedObject.uid={uid},reason=Unschedulable"
-        path, query = Path(CORE, "events", namespace), {"fieldSelector": selector}
+    async def read_events(self, namespace: str, kind: str, take: Callable[[Document], None]) -> None:
+        """List Events with the reason `Unschedulable` about objects of this kind: text, times, and about which."""
+        path = Path(CORE, "events", namespace)
+        query = {"fieldSelector": f"involvedObject.kind={kind},reason=Unschedulable"}
 
-        async def read() -> list[Document]:
-            events: list[Document] = []
+        async def read() -> None:
+            left = MOST_EVENTS
             async for page in list_pages(self.rest, path, query):
-                events += decode_items(EVENTS, page, path.plural)
-                if len(events) >= MOST_EVENTS:  # anyone who may create Events can create these
+                for event in decode_items(EVENTS, page, path.plural):
+                    take(event)
+                left -= len(page.items)
+                if left <= 0:  # anyone who may create Events can create these
                     break
-            return events
 
-        return await self.limiters.lists.run(namespace, read)
+        await self.limiters.lists.run(namespace, read)
 
     async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str, version: str) -> None:
         """Delete the job with this uid, with background propagation; raises `Conflict` or `NotFound`."""

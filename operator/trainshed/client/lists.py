@@ -146,8 +146,9 @@ METADATA: Decoder[ObjectMeta] = Decoder(
 
 
 class EventContent(msgspec.Struct, rename="camel"):
-    """What is read of an Event: text and times."""
+    """What is read of an Event: text, times, and what it is about."""
 
+    involved_object: object = None
     message: object = None
     series: object = None
     last_timestamp: object = None

@@ -33,7 +33,6 @@ from trainshed.client.finalizers import release_unselected
 from trainshed.client.flow_control import run_concurrently
 from trainshed.client.redaction import redact_error
 from trainshed.plan.messages import job_conditions, writes
-from trainshed.plan.pod_groups import latest_message
 from trainshed.process import job_fields
 
 from .cache import Cache
@@ -43,6 +42,7 @@ from .job_errors import may_last
 from .observer import Observer
 from .plan_watch import is_role_update
 from .result import Result
+from .scheduler_messages import SchedulerMessages
 from .status_writes import FALSE_CONFLICTS, StatusDebounce, StatusRejections, StatusWrites, reverted_fields
 
 #: The maximum number of GETs for disappeared pods of a job: the label is removed either from one pod or from all.
@@ -67,6 +67,7 @@ class Reconciler:
         self._recorder = recorder
         self._metrics = metrics
         self._executor = Executor(client, cache, recorder, metrics, planner.plan)
+        self._said = SchedulerMessages(client, cache)
         self._debounce = StatusDebounce()
         self._rejections = StatusRejections()
         self._statuses = StatusWrites()
@@ -159,7 +160,7 @@ class Reconciler:
         """Read the Events that may say why a PodGroup waits. An error is no reason not to plan."""
         before = snapshot.scheduler_message
         try:
-            text = latest_message(await self._client.read_events(snapshot.job.namespace, POD_GROUP, uid))
+            text = await self._said.about(uid, snapshot.job.namespace, snapshot.now)
         except ApiError as error:
             level = logging.WARNING if isinstance(error, Forbidden) and before is None else logging.DEBUG
             log.log(level, "%s: cannot read the Events about its %s: %s", key, POD_GROUP, error, extra=job_fields(key))

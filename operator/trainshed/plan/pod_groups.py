@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -80,14 +79,15 @@ def events_to_read(facts: Facts) -> str:
     return group.uid if due and group and due <= facts.now else ""
 
 
-def latest_message(events: Iterable[Document]) -> str:
-    """Return the message of the latest of these Events about a PodGroup, "" for none.
+def latest_message(before: tuple[str, str], event: Document) -> tuple[str, str]:
+    """Return the time and the message of this Event about a PodGroup, or those of an earlier read one if it is later.
 
     Volcano also writes an Event that counts the pods that it cannot place, which says nothing while there are none.
     """
-    said = [event for event in events if not str(event.get("message") or "").startswith(NO_TASKS)]
-    latest = max(said, key=_event_time, default={})
-    return coerce.truncate_end(" ".join(str(latest.get("message") or "").split()), MAX_EVENT_BYTES)
+    message, time = str(event.get("message") or ""), _event_time(event)
+    if message.startswith(NO_TASKS) or (before[1] and time <= before[0]):
+        return before
+    return time, coerce.truncate_end(" ".join(message.split()), MAX_EVENT_BYTES)
 
 
 def _event_time(event: Document) -> str:

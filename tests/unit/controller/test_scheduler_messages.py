@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import timedelta
 
 import pytest
 
@@ -65,6 +66,39 @@ async def test_without_the_right_to_read_events_the_job_still_waits(caplog):
     assert blocked(harness) == "PodGroup mnist has not been admitted: it has no phase yet"
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert warnings == ["TFJob ml/mnist: cannot read the Events about its PodGroup: may not list events"]
+
+
+async def test_the_jobs_of_a_namespace_share_one_list_and_each_has_its_own_message():
+    harness = queued()
+    names = ["mnist", *(f"job-{number}" for number in range(50))]
+    for name in names[1:]:
+        harness.world.submit("TFJob", name, a_spec(Worker=2))
+    harness.hear()
+
+    async def pass_time(seconds: float) -> None:
+        harness.world.now += timedelta(seconds=seconds)
+        for name in names:
+            await harness.reconciler.reconcile(JobKey("ml", "TFJob", name), harness.world.now)
+        harness.hear()
+
+    for _ in range(3):
+        await pass_time(1)
+    for name in names:
+        group = harness.world.get(VOLCANO_GROUPS, name)["metadata"]
+        about = {"kind": "PodGroup", "name": name, "uid": group["uid"]}
+        event = {"metadata": {"name": f"{name}.1"}, "involvedObject": about, "reason": "Unschedulable"}
+        harness.world.create("events", event | {"message": f"{name} must wait"})
+    for _ in range(8):
+        await pass_time(5)
+    statuses = [harness.world.get("tfjobs", name)["status"] for name in names]
+    assert [
+        name for name, status in zip(names, statuses, strict=True) if f"({name} must wait)" not in str(status)
+    ] == []
+    assert harness.world.event_reads <= 2
+    before = harness.world.event_reads
+    for _ in range(120):
+        await pass_time(30)
+    assert harness.world.event_reads - before <= 20
 
 
 class ManyEvents:

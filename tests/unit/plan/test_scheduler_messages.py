@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import pytest
 
 from support.builders import T0, a_pod, at, message, pods_of, replace, seen
@@ -96,7 +98,7 @@ def test_the_message_of_the_scheduler_is_in_the_condition():
     ],
 )
 def test_of_several_events_the_latest_that_says_something_counts(events, said):
-    assert pod_groups.latest_message(events) == said
+    assert reduce(pod_groups.latest_message, events, ("", ""))[1] == said
 
 
 @pytest.mark.parametrize("reason", ["Schedulable", "Undetermined"])
