@@ -167,7 +167,9 @@ class PlanWatch:
         if fresh is None or fresh.job.uid != snapshot.job.uid:
             self.withdrawal.withdraw()
             return
-        fresh = replace(fresh, refusal=snapshot.refusal)
+        # What the API server has answered about missing pods before the plan was made is not asked again.
+        is_counted = fresh.counted_here or snapshot.counted_here
+        fresh = replace(fresh, refusal=snapshot.refusal, counted_here=is_counted)
         plan = self._looks.plan(fresh)
         self._due = self._earliest(plan.requeue_at, now)
         if is_superseded(self._watched, fresh, plan):
