@@ -129,7 +129,7 @@ class PlanWatch:
                 self._cache.changed.pop(key, None)
 
     def _tick(self) -> None:
-        """Withdraw what a job that is gone or suspended does not need; ask for a look if anything has changed."""
+        """Withdraw what a job that is gone or suspended does not need; ask for a check if anything has changed."""
         loop, snapshot = asyncio.get_running_loop(), self._watched.snapshot
         has_changed = self._cache.changed[snapshot.job.key]
         if has_changed and self._is_ended():
@@ -152,7 +152,7 @@ class PlanWatch:
         return self._watched.snapshot.now + timedelta(seconds=asyncio.get_running_loop().time() - self._began)
 
     def _earliest(self, due: datetime | None, now: datetime) -> datetime | None:
-        """Return when a look is due though nothing has changed."""
+        """Return when a check is due though nothing has changed."""
         long = self._watched.snapshot.now + LONG
         times = [time for time in (due, long if long > now else None) if time]
         return min(times, default=None)

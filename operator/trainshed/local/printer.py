@@ -22,7 +22,7 @@ PATIENCE, STEP = 1.0, 0.1
 #: Seconds between two states of the jobs, the sequences around one, and that which removes the line.
 REFRESH = 0.25
 REVERSE, RESET, CLEAR = "\x1b[7m", "\x1b[0m", "\r\x1b[K"
-#: How a terminal is opened a second time: whoever shares the first time still waits when it writes.
+#: How a terminal is opened a second time: programs that share its first file still wait when they write.
 TERMINAL = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
