@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
-from trainshed.api.actions import Action, UpdateDependent
+from trainshed.api.actions import Action, CreatePod, UpdateDependent
 from trainshed.api.job import JobKey
 from trainshed.api.objects import Resource
 
@@ -33,15 +33,20 @@ class DependentDebounce:
     """The updates that wait, by job, and the last ones that were written.
 
     A large job would be written as often as it has pods, each time with the names of all. The first update is never
-    put off, nor one that takes a right back, that follows a change of the job, or that is complete.
+    put off, nor one that takes a right back, that follows a change of the job, that is complete, or with new pods.
     """
 
     def __init__(self) -> None:
         self._known: dict[JobKey, dict[tuple[Resource, str], _Update]] = {}
 
     def due(self, key: JobKey, actions: Iterable[Action], now: datetime) -> tuple[tuple[Action, ...], datetime | None]:
-        """Return the actions that are due, and when the first of the others is, None if there is none."""
-        ends = [(action, self._until(key, action, now)) for action in actions]
+        """Return the actions that are due, and when the first of the others is, None if there is none.
+
+        Beside creations of pods all are due: a new pod must not find what others have written there.
+        """
+        actions = tuple(actions)
+        creates = any(isinstance(action, CreatePod) for action in actions)
+        ends = [(action, None if creates else self._until(key, action, now)) for action in actions]
         due = tuple(action for action, end in ends if end is None)
         for action in due:
             if isinstance(action, UpdateDependent) and action.pods and (known := self._last(key, action)):
