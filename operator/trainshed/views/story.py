@@ -246,9 +246,12 @@ def _failure(facts: Facts) -> Iterator[str]:
 
 
 def _blocked(facts: Facts) -> Iterator[str]:
-    decisive = facts.status.decisive
-    if decisive and (
-        decisive.type is ConditionType.BLOCKED or (decisive.type is ConditionType.FAILED and not facts.status.failure)
+    """Yield why the job cannot go on, unless the replicas say it already."""
+    decisive, status = facts.status.decisive, facts.status
+    if decisive is None or (decisive.type is ConditionType.FAILED and status.failure):
+        return
+    if decisive.type in (ConditionType.BLOCKED, ConditionType.FAILED) and decisive.reason not in _waiting_reasons(
+        facts
     ):
         yield f"{decisive.reason}: {decisive.message}"
 
