@@ -382,10 +382,7 @@ def _unwrapped(coroutine: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
 
 
 async def retry(call: Callable[[], Awaitable[T]], is_final: Callable[[ApiError], bool] = lambda _error: False) -> T:
-    """Await `call`, and retry it a few times while the outcome is unknown or the server throttles.
-
-    Errors that are `is_final` are not retried.
-    """
+    """Await `call`; retry it a few times while the outcome is unknown or the server throttles, unless `is_final`."""
     for tried in range(1, TRIES):
         try:
             return await call()
@@ -396,5 +393,7 @@ async def retry(call: Callable[[], Awaitable[T]], is_final: Callable[[ApiError],
         except TooManyRequests as error:
             if is_final(error):
                 raise
-            await unless_withdrawn(asyncio.sleep(error.wait * random.uniform(1.0, 1.5)))  # noqa: S311 - jitter
+            # What replaces a request that is withdrawn must not be sent before the server wants it either.
+            await asyncio.sleep(error.wait * random.uniform(1.0, 1.5))  # noqa: S311 - jitter
+            await unless_withdrawn(asyncio.sleep(0))
     return await call()

@@ -374,7 +374,8 @@ class Worker:
     def _fail(self, key: JobKey, result: Result, error: ApiError) -> None:
         """Log in one line what was done and what failed, as a warning once until the next success.
 
-        The back-off is a maximum: a change of the job shortens it.
+        The back-off is a maximum: a change of the job shortens it. A job that is gone by now has none, and its error is
+        no warning: some of its objects went while others were made.
         """
         self._metrics.count_error(error)
         conflict = isinstance(error, Conflict)
@@ -383,7 +384,7 @@ class Worker:
         if result.blocked:
             self._queue.refused(key, progressed=bool(result.message))
         waits = isinstance(error, PreviousJobTerminating)
-        normal = waits or (conflict and not LASTING <= seconds < AFTER_CONFLICT[1])
+        normal = waits or not seconds or (conflict and not LASTING <= seconds < AFTER_CONFLICT[1])
         level = logging.WARNING
         if result.known or normal or not self._queue.is_news(key, f"{error.reason}: {error}"):
             level = logging.INFO if result.message else logging.DEBUG

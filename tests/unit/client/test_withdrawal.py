@@ -39,12 +39,19 @@ def test_what_waits_for_a_turn_or_a_token_is_withdrawn_and_what_is_sent_ends(rat
     in_virtual_time(story())
 
 
-@pytest.mark.parametrize("error", [Unavailable("?"), TooManyRequests("wait", wait=30)])
-def test_a_request_that_is_to_be_sent_again_is_withdrawn(error):
+@pytest.mark.parametrize(
+    ("error", "first", "last"), [(Unavailable("?"), 0.1, 0.1), (TooManyRequests("wait", wait=30), 30, 45)]
+)
+def test_a_request_that_is_to_be_sent_again_is_withdrawn_but_no_sooner_than_the_server_permits(error, first, last):
+    sent = []
+
     async def call() -> None:
+        sent.append(clock())
         raise error
 
-    assert in_virtual_time(ends(Withdrawal(), 0.1, lambda: retry(call))) == ([Withdrawn], pytest.approx(0.1))
+    found, seconds = in_virtual_time(ends(Withdrawal(), 0.1, lambda: retry(call)))
+    assert (found, len(sent)) == ([Withdrawn], 1)
+    assert first <= seconds <= last + 0.01
 
 
 def test_a_request_that_gets_its_turn_while_it_is_withdrawn_leaves_no_trace():

@@ -132,6 +132,26 @@ def test_errors_increase_the_back_off(error, first, longest, caplog):
     assert all(record.exc_info is None for record in caplog.records)
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_an_error_of_a_job_that_is_gone_by_now_is_no_warning(caplog, gone):
+    def outcome(key: JobKey) -> Result:
+        if gone:
+            scene.queue.left(key)
+        return Result(error=Forbidden("serviceaccount not found"))
+
+    async def story():
+        nonlocal scene
+        scene = Scene(outcome)
+        scene.queue.add(A)
+        await asyncio.sleep(0.05)
+        scene.looks.outcome = lambda _key: Result()
+        await asyncio.sleep(10)
+
+    scene: Scene
+    in_virtual_time(story())
+    assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == (not gone)
+
+
 def test_an_unexpected_error_is_logged_with_its_traceback_and_the_worker_continues(caplog):
     async def story():
         scene = Scene(raises(ZeroDivisionError("oh")))
