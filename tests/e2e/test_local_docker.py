@@ -209,7 +209,7 @@ def test_the_next_run_removes_what_a_killed_run_and_its_reaper_have_left(machine
     run = machine.start(a_container_job("echo begun; sleep 99"), runtime="docker")
     until(run, "begun", 2)
     for child in Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split():
-        if b"cat >/dev/null" in Path(f"/proc/{child}/cmdline").read_bytes():
+        if b"read -r ended" in Path(f"/proc/{child}/cmdline").read_bytes():
             os.kill(int(child), signal.SIGKILL)
     run.kill()
     run.communicate(timeout=SOON)

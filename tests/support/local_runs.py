@@ -124,7 +124,7 @@ def kill_at_many_points(machine: Machine, job: dict, runtime: str, points: int =
         time.sleep(length * point / points)
         run.kill()
         run.communicate(timeout=SOON)
-    end = time.monotonic() + SOON
+    end = time.monotonic() + 3 * SOON  # a reaper goes on for a minute after it has found something
     while machine.marked():
         assert time.monotonic() < end, f"processes are left: {machine.marked()}"
         time.sleep(0.05)
