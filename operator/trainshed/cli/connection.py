@@ -37,7 +37,6 @@ class Cluster:
     """A connection, and the namespace that the user means."""
 
     reader: JobReader
-    rest: RestClient
     namespace: str
 
 
@@ -63,7 +62,7 @@ async def connected(options: ClusterOptions) -> AsyncIterator[Cluster]:
     credentials = find_credentials(options.kubeconfig, options.context)
     rest = RestClient(HttpTransport(credentials))
     try:
-        yield Cluster(JobReader(rest), rest, options.namespace or credentials.namespace or DEFAULT_NAMESPACE)
+        yield Cluster(JobReader(rest), options.namespace or credentials.namespace or DEFAULT_NAMESPACE)
     finally:
         await rest.close()
 

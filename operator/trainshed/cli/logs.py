@@ -8,12 +8,13 @@ import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import click
 
 from trainshed.api import status_codec
 from trainshed.api.job import Document
-from trainshed.api.objects import Pod
+from trainshed.api.objects import Container, Pod
 from trainshed.client import ApiError, Forbidden, Invalid, NotFound, Unavailable
 from trainshed.client.job_reader import JobKind
 from trainshed.views import log_lines
@@ -24,8 +25,6 @@ from .parameters import duration, pattern
 
 #: The most logs that are read at a time, and the seconds between two looks for new pods and containers.
 AT_ONCE, LOOK = 64, 1.0
-#: Lines of one replica that are read ahead of the others.
-AHEAD = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,7 @@ def _replica(pod: Pod, job: Document) -> str:
 
 
 def _chosen(pods: Iterable[Pod], job: Document, wanted: Wanted) -> list[Pod]:
-    """Return the pods of the replicas that are wanted, by role and index; raises a usage error for an unknown one."""
+    """Return the pods of the replicas that are wanted, by role and index."""
     found = sorted(pods, key=lambda pod: (pod.role, pod.index, pod.name))
     return [pod for pod in found if not wanted.replicas or {pod.name, _replica(pod, job)} & set(wanted.replicas)]
 
@@ -110,7 +109,6 @@ class LinePrinter:
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted, self._width, self._colours = wanted, 0, dict[str, str]()
-        self.colour = sys.stdout.isatty()
 
     def widen(self, replicas: Iterable[str]) -> None:
         """Make room for these names."""
@@ -126,7 +124,7 @@ class LinePrinter:
 
 
 class Source:
-    """The log of the framework's container of one pod; `error` is why it ended early."""
+    """The log of the first container of one pod; `error` is why it ended early."""
 
     def __init__(self, cluster: Cluster, pod: Pod, job: Document, wanted: Wanted) -> None:
         self._cluster, self._pod, self._job, self._wanted = cluster, pod, job, wanted
@@ -137,7 +135,8 @@ class Source:
         """Yield the lines that are new since the last call."""
         self.error, after = None, self.last
         namespace, replica = self._job["metadata"]["namespace"], _replica(self._pod, self._job)
-        query = self._wanted.query(container_of(self._pod), after)
+        container = first_container(self._pod)
+        query = self._wanted.query(container.name if container else "", after)
         try:
             async for content in self._cluster.reader.log(namespace, self._pod.name, query):
                 line = log_lines.parse(replica, content, colour=sys.stdout.isatty())
@@ -154,9 +153,9 @@ class Source:
         return self.error is not None
 
 
-def container_of(pod: Pod) -> str:
+def first_container(pod: Pod) -> Container | None:
     """Return the container whose log is meant: the first one that is no init container, as with kubectl."""
-    return next((container.name for container in pod.containers if not container.init), "")
+    return next((container for container in pod.containers if not container.init), None)
 
 
 async def merged(sources: list[AsyncIterator[LogLine]]) -> AsyncIterator[LogLine]:
@@ -164,13 +163,12 @@ async def merged(sources: list[AsyncIterator[LogLine]]) -> AsyncIterator[LogLine
     heads: list[tuple[LogLine, int]] = []
     for number, source in enumerate(sources):
         with suppress(StopAsyncIteration):
-            heads.append((await anext(source), number))
+            heappush(heads, (await anext(source), number))
     while heads:
-        line, number = min(heads)
-        heads.remove((line, number))
+        line, number = heappop(heads)
         yield line
         with suppress(StopAsyncIteration):
-            heads.append((await anext(sources[number]), number))
+            heappush(heads, (await anext(sources[number]), number))
 
 
 class Follower:
@@ -193,8 +191,9 @@ class Follower:
                 if job is None or status_codec.parse_status(job).over:
                     break
                 await asyncio.sleep(LOOK)
-            for task in self._tasks.values():
-                task.cancel() if job is None else None
+            if job is None:
+                for task in self._tasks.values():
+                    task.cancel()
 
     async def _read(self) -> Document | None:
         """Return the job as it is now, or None if it is gone."""
@@ -218,5 +217,5 @@ class Follower:
 
 def has_started(pod: Pod) -> bool:
     """Return whether there may be a log of the pod's container."""
-    own = next((container for container in pod.containers if not container.init), None)
+    own = first_container(pod)
     return own is not None and (own.started is not None or own.exit_code is not None or own.before is not None)

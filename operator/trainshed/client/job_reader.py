@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 import msgspec
 
@@ -16,9 +17,10 @@ from trainshed.api.job import KUEUE_PREFIX, Document
 from trainshed.api.objects import JOB_NAME_LABEL, Pod
 
 from . import ApiError, Forbidden, Gone, NotFound, TooManyRequests, Unavailable
-from .lists import DOCUMENTS, PODS, decode_items, list_pages
+from .lists import DOCUMENTS, PODS, Decoder, decode_items, list_pages
 from .transport import Path, RestClient
 
+T = TypeVar("T")
 CORE, GROUP = "/api/v1", "kubeflow.org"
 #: The Workloads of Kueue, which have the uid of their job as a label (pkg/controller/constants of Kueue 0.19).
 KUEUE, JOB_UID = f"/apis/{KUEUE_PREFIX}v1beta1", f"{KUEUE_PREFIX}job-uid"
@@ -106,7 +108,7 @@ class JobReader:
     async def _of_kind(self, kind: JobKind, namespace: str, selector: str) -> list[Document] | Forbidden:
         query = {"labelSelector": selector} if selector else {}
         try:
-            found = await self.all(Path(kind.prefix, kind.plural, namespace), query)
+            found = await self._list(Path(kind.prefix, kind.plural, namespace), DOCUMENTS, query)
         except Forbidden as error:
             return error
         return [named(job, kind) for job in found]
@@ -160,11 +162,8 @@ class JobReader:
     async def pods(self, job: Document) -> tuple[Pod, ...]:
         """Return the pods of a job by name: those that it controls, not all with its label."""
         metadata = job["metadata"]
-        path, label = (
-            Path(CORE, "pods", metadata["namespace"]),
-            {"labelSelector": f"{JOB_NAME_LABEL}={metadata['name']}"},
-        )
-        found = [pod async for page in list_pages(self._rest, path, label) for pod in decode_items(PODS, page, "pods")]
+        label = {"labelSelector": f"{JOB_NAME_LABEL}={metadata['name']}"}
+        found = await self._list(Path(CORE, "pods", metadata["namespace"]), PODS, label)
         own = (pod for pod in found if pod.owner == metadata["uid"])
         return tuple(sorted(own, key=lambda pod: pod.name))
 
@@ -172,10 +171,12 @@ class JobReader:
         """Return the Events about a job, and about these pods, in any order."""
         metadata = job["metadata"]
         path = Path(CORE, "events", metadata["namespace"])
-        found = await self.all(path, {"fieldSelector": f"involvedObject.uid={metadata['uid']}"}, MOST_EVENTS)
+        found = await self._list(
+            path, DOCUMENTS, {"fieldSelector": f"involvedObject.uid={metadata['uid']}"}, MOST_EVENTS
+        )
         if pods:
             known = {pod.uid for pod in pods}
-            about = await self.all(path, {"fieldSelector": "involvedObject.kind=Pod"}, MOST_EVENTS)
+            about = await self._list(path, DOCUMENTS, {"fieldSelector": "involvedObject.kind=Pod"}, MOST_EVENTS)
             found += [event for event in about if as_mapping(event.get("involvedObject")).get("uid") in known]
         return found
 
@@ -187,16 +188,16 @@ class JobReader:
         """Return the Workload that Kueue has made for a job; None without one, or if it may not be read."""
         path, label = Path(KUEUE, "workloads", job["metadata"]["namespace"]), f"{JOB_UID}={job['metadata']['uid']}"
         try:
-            found = await self.all(path, {"labelSelector": label})
+            found = await self._list(path, DOCUMENTS, {"labelSelector": label})
         except (NotFound, Forbidden):
             return None
         return found[0] if found else None
 
-    async def all(self, path: Path, query: Mapping[str, str], most: int = 0) -> list[Document]:
+    async def _list(self, path: Path, kind: Decoder[T], query: Mapping[str, str], most: int = 0) -> list[T]:
         """List the objects at a path, at most about `most` of them if it is not 0."""
-        found: list[Document] = []
+        found: list[T] = []
         async for page in list_pages(self._rest, path, query):
-            found += decode_items(DOCUMENTS, page, path.plural)
+            found += decode_items(kind, page, path.plural)
             if most and len(found) >= most:
                 break
         return found

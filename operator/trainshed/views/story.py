@@ -10,6 +10,7 @@ import msgspec
 
 from trainshed.api import foreign_text
 from trainshed.api.coerce import as_mapping, as_sequence, parse_text, parse_time
+from trainshed.api.framework import own_container
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import Document, Replica, ReplicaGroup
 from trainshed.api.objects import Phase, Pod
@@ -94,8 +95,10 @@ def _ago(facts: Facts, time: datetime) -> str:
 
 def _asked(facts: Facts, document: Document) -> Iterator[str]:
     for group in facts.job.groups:
-        what = f"{group.count} {_plural(group.role, group.count)}{_resources(group)}"
-        yield f"{what}, image {_image(group)}, restartPolicy {group.restart_policy.value}"
+        container = _container(facts, group)
+        what = f"{group.count} {_plural(group.role, group.count)}{_resources(container)}"
+        image = parse_text(container.get("image")) or "<none>"
+        yield f"{what}, image {image}, restartPolicy {group.restart_policy.value}"
     policy = facts.job.policy
     limits = (
         policy.backoff_limit is not None and f"at most {policy.backoff_limit} restarts (backoffLimit)",
@@ -116,20 +119,14 @@ def _run_policy(document: Document) -> Document:
     return as_mapping(as_mapping(document.get("spec")).get("runPolicy"))
 
 
-def _container(group: ReplicaGroup) -> Document:
+def _container(facts: Facts, group: ReplicaGroup) -> Document:
     containers = list(map(as_mapping, as_sequence(as_mapping(group.template.get("spec")).get("containers"))))
-    return next(
-        (item for item in containers if item.get("name") == group.container), containers[0] if containers else {}
-    )
+    return own_container(facts.framework.container, containers, group.container)
 
 
-def _image(group: ReplicaGroup) -> str:
-    return parse_text(_container(group).get("image")) or "<none>"
-
-
-def _resources(group: ReplicaGroup) -> str:
-    """Return what each replica of a group requests: ` with 8 nvidia.com/gpu, 16Gi memory`."""
-    resources = as_mapping(_container(group).get("resources"))
+def _resources(container: Document) -> str:
+    """Return what each replica requests: ` with 8 nvidia.com/gpu, 16Gi memory`."""
+    resources = as_mapping(container.get("resources"))
     wanted = {**as_mapping(resources.get("limits")), **as_mapping(resources.get("requests"))}
     return f" with {', '.join(f'{amount} {name}' for name, amount in sorted(wanted.items()))}" if wanted else ""
 
@@ -161,7 +158,7 @@ def _queue(facts: Facts, workload: Document | None) -> Iterator[str]:
 
 def _since(facts: Facts, condition: Document) -> str:
     time = parse_time(condition.get("lastTransitionTime"))
-    return f", for {human((facts.now - time).total_seconds())}" if time else ""
+    return f", for {_ago(facts, time)}" if time else ""
 
 
 def _replicas(facts: Facts) -> Iterator[str]:
@@ -173,9 +170,9 @@ def _replicas(facts: Facts) -> Iterator[str]:
     for (_, text), members in groups.items():
         yield f"{_named(members)}: {text}"
     ended = facts.status.over or facts.status.true(ConditionType.SUSPENDED)
-    missing = Counter(group.role for group in facts.job.groups for replica in group.replicas if replica not in said)
-    for role, count in missing.items():
-        if not ended:
+    there = Counter(replica.role for replica in said)
+    for role, wanted in ((group.role, group.count) for group in facts.job.groups):
+        if (count := wanted - there[role]) and not ended:
             yield f"{count} {_plural(role, count)} {'has' if count == 1 else 'have'} no pod{_withheld(facts, role)}"
 
 
@@ -204,7 +201,7 @@ def _doing(facts: Facts, replica: Replica, pod: Pod) -> str:
         return f"{pod.phase.value.lower()}{where}"
     found = problem(facts, replica, pod)
     if found and not found.aside:
-        return f"waiting{where} for {human((facts.now - found.since).total_seconds())}, {found.reason}: {found.message}"
+        return f"waiting{where} for {_ago(facts, found.since)}, {found.reason}: {found.message}"
     beside = f"; beside it, {found.message}" if found else ""
     state = "running" if pod.ready else "starting" if pod.phase is Phase.PENDING else "running, not ready"
     return f"{state}{where}{beside}"
@@ -230,8 +227,9 @@ def _restart(facts: Facts, item: Restart) -> str:
     where = f" on {item.node}" if item.node else ""
     again = f", ran again after {human(item.recovery_seconds)}" if item.recovery_seconds is not None else ""
     count = f"{item.replicas_restarted} {'replica' if item.replicas_restarted == 1 else 'replicas'} restarted"
-    ago = human((facts.now - item.time).total_seconds())
-    return f"{ago} ago: {item.replica}{where} failed, {item.reason}{code} ({item.kind}); {count}{again}"
+    return (
+        f"{_ago(facts, item.time)} ago: {item.replica}{where} failed, {item.reason}{code} ({item.kind}); {count}{again}"
+    )
 
 
 def _failure(facts: Facts) -> Iterator[str]:
@@ -239,7 +237,7 @@ def _failure(facts: Facts) -> Iterator[str]:
     if failure is None:
         yield from _last_run(facts)
         return
-    yield f"{human((facts.now - failure.time).total_seconds())} ago: {failure.message or failure.reason}"
+    yield f"{_ago(facts, failure.time)} ago: {failure.message or failure.reason}"
     yield from _last_lines(failure.termination_message)
     if facts.status.limit_exceeded:
         yield f"The job has failed because of {facts.status.limit_exceeded}."
