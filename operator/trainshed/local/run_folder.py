@@ -22,7 +22,7 @@ from datetime import datetime
 from enum import Enum, auto
 from pathlib import Path
 
-from trainshed.local.launcher.process_tree import kill_if
+from trainshed.local.launcher.process_tree import kill_if, processes
 from trainshed.local.runtimes.replaced_paths import remove_links
 
 from .paths import remove
@@ -269,10 +269,11 @@ def is_own(folder: Path) -> bool:
 
 
 def kill_marked(run: str) -> None:
-    """Kill this user's processes of the run with this id, where /proc shows their environments."""
+    """Kill this user's processes of the run with this id, where /proc shows their environments; parents first."""
     wanted = f"{MARK}={run}".encode()
-    for process in Path("/proc").glob("[0-9]*"):
-        kill_if(int(process.name), lambda pid: _has_mark(Path(f"/proc/{pid}"), wanted))
+    known = processes()
+    for process in sorted(known, key=lambda pid: (known[pid].began, pid)):
+        kill_if(process, lambda pid: _has_mark(Path(f"/proc/{pid}"), wanted))
 
 
 def _has_mark(process: Path, wanted: bytes) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .limits import limit_files
-from .process_tree import kill_descendants
+from .process_tree import kill_descendants, kill_tree
 
 Message = dict[str, Any]
 #: The descriptors of the standard streams of a container; a single one is for its output and its errors.
@@ -57,9 +57,7 @@ class Isolation:
 
     def kill(self, pid: int) -> None:
         """Kill a container: its session, and all descendants of its first process."""
-        kill_descendants(pid)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
+        kill_tree(pid)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def by_parent(known: Mapping[int, ProcessStat]) -> dict[int, list[int]]:
 
 
 def descendants(pid: int, tree: Mapping[int, Sequence[int]]) -> list[int]:
-    """Return the descendants of a process."""
+    """Return the descendants of a process, parents before their children."""
     found: list[int] = []
     queue = [pid]
     while queue:
@@ -60,9 +60,25 @@ def kill_descendants(pid: int) -> bool:
     """Kill the descendants of a process, also if they lose their parents meanwhile; return whether it had some."""
     known = processes()
     found = descendants(pid, by_parent(known))
-    for child in found:
-        kill_if(child, lambda child: _began(look(child)) == known[child].began)
+    kill_known(found, known)
     return bool(found)
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a child of this process that has not been waited for, and its descendants.
+
+    Parents are killed first: a shell whose program is killed before it would go on with its next command.
+    """
+    known = processes()
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+    kill_known(descendants(pid, by_parent(known)), known)
+
+
+def kill_known(pids: Iterable[int], known: Mapping[int, ProcessStat]) -> None:
+    """Kill processes in this order, but none that has begun since they were looked at."""
+    for pid in pids:
+        kill_if(pid, lambda pid: _began(look(pid)) == known[pid].began)
 
 
 def kill_if(pid: int, is_meant: Callable[[int], bool]) -> None:

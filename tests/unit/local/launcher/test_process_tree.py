@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from support.second_user import only_root
-from trainshed.local.launcher.process_tree import kill_if
+from trainshed.local.launcher.process_tree import kill_if, kill_tree
+from trainshed.local.run_folder import MARK, kill_marked
 
 LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
 SLEEP = ("sleep", "60")
+#: A shell that waits for its first child of many: while the others are killed it would print another line.
+SHELL = "sleep 60 & first=$!; for i in $(seq 200); do sleep 60 & done; echo begun; wait $first; echo over"
 
 
 def with_pid(pid: int) -> subprocess.Popen[bytes]:
@@ -53,3 +57,12 @@ def test_a_process_is_killed_if_it_is_meant(is_meant):
         assert process.stdin is not None
         process.stdin.close()
         assert (process.wait() != 0) is is_meant
+
+
+@pytest.mark.parametrize("kill", [kill_tree, lambda pid: kill_marked("a-run")])
+def test_a_shell_does_not_go_on_when_the_program_that_it_waits_for_is_killed(kill):
+    with subprocess.Popen(("sh", "-c", SHELL), stdout=subprocess.PIPE, env=os.environ | {MARK: "a-run"}) as shell:
+        assert shell.stdout is not None
+        assert shell.stdout.readline() == b"begun\n"
+        kill(shell.pid)
+        assert shell.stdout.read() == b"", "the end of the output is that of all descendants"
