@@ -31,6 +31,12 @@ async def read_facts(cluster: Cluster, document: Document, kind: JobKind) -> Fac
     )
 
 
+def framework_containers(document: Document, kind: JobKind) -> dict[str, str]:
+    """Return the names of the containers that train, by role in lower case; raises `NoSuchJob`."""
+    job = parse.job(document, framework_of(kind), JobDefaults())
+    return {group.role.lower(): group.container for group in job.groups}
+
+
 def framework_of(kind: JobKind) -> Framework:
     """Return the framework of a kind in its version; raises `NoSuchJob`."""
     for framework in (*FRAMEWORKS, *MPI_VERSIONS.values()):

@@ -14,13 +14,15 @@ import click
 
 from trainshed.api import status_codec
 from trainshed.api.job import Document
-from trainshed.api.objects import Container, Pod
+from trainshed.api.objects import Pod
 from trainshed.client import ApiError, Forbidden, Invalid, NotFound, Unavailable
 from trainshed.client.job_reader import JobKind
+from trainshed.plan import failures
 from trainshed.views import log_lines
 from trainshed.views.log_lines import COLOURS, LogLine
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
+from .job_facts import framework_containers
 from .parameters import duration, pattern
 
 #: The most logs that are read at a time, and the seconds between two looks for new pods and containers.
@@ -38,6 +40,7 @@ class Wanted:
     replicas: tuple[str, ...]
     previous: bool
     timestamps: bool
+    container: str = ""
 
     def query(self, container: str, after: str = "") -> dict[str, str]:
         """Return the options of the API for one container; `after` is the time of the last line that is known."""
@@ -61,6 +64,7 @@ class Wanted:
 @click.option(
     "-r", "--replica", "replicas", multiple=True, help="Only this replica, such as worker-0; may be repeated."
 )
+@click.option("-c", "--container", default="", help="The container (default: the one that trains).")
 @click.option("-p", "--previous", is_flag=True, help="The run of each container before its last restart.")
 @click.option("--timestamps", is_flag=True, help="The time of each line before it.")
 def logs(job: str, *, options: ClusterOptions, **wanted: object) -> None:
@@ -76,9 +80,9 @@ def logs(job: str, *, options: ClusterOptions, **wanted: object) -> None:
 
 async def _logs(cluster: Cluster, name: str, wanted: Wanted) -> int:
     document, kind = await cluster.reader.find(cluster.namespace, name)
-    printer = LinePrinter(wanted)
+    target, printer = LoggedJob(document, kind, wanted.container), LinePrinter(wanted)
     if wanted.follow:
-        await Follower(cluster, document, kind, wanted, printer).run()
+        await Follower(cluster, target, wanted, printer).run()
         return 0
     pods = _chosen(await cluster.reader.pods(document), document, wanted)
     if not pods:
@@ -87,7 +91,7 @@ async def _logs(cluster: Cluster, name: str, wanted: Wanted) -> int:
     printer.widen(_replica(pod, document) for pod in pods)
     failed = 0
     for start in range(0, len(pods), AT_ONCE):
-        sources = [Source(cluster, pod, document, wanted) for pod in pods[start : start + AT_ONCE]]
+        sources = [Source(cluster, pod, target, wanted) for pod in pods[start : start + AT_ONCE]]
         async for line in merged([source.lines() for source in sources]):
             printer.show(line)
         failed += sum(source.report() for source in sources)
@@ -102,6 +106,19 @@ def _chosen(pods: Iterable[Pod], job: Document, wanted: Wanted) -> list[Pod]:
     """Return the pods of the replicas that are wanted, by role and index."""
     found = sorted(pods, key=lambda pod: (pod.role, pod.index, pod.name))
     return [pod for pod in found if not wanted.replicas or {pod.name, _replica(pod, job)} & set(wanted.replicas)]
+
+
+class LoggedJob:
+    """A job, and which container of its pods is meant: the one that the user names, else the one that trains."""
+
+    def __init__(self, document: Document, kind: JobKind, named: str) -> None:
+        self.document, self.kind, self._named = document, kind, named
+        self._by_role = {} if named else framework_containers(document, kind)
+
+    def container(self, pod: Pod) -> str:
+        """Return the name of the container; the first one, as with kubectl, if it is not known which one trains."""
+        own = failures.own_container(pod, self._by_role.get(pod.role, ""))
+        return self._named or next((item.name for item in (own, *pod.containers) if item and not item.init), "")
 
 
 class LinePrinter:
@@ -124,19 +141,19 @@ class LinePrinter:
 
 
 class Source:
-    """The log of the first container of one pod; `error` is why it ended early."""
+    """The log of one container of one pod; `error` is why it ended early."""
 
-    def __init__(self, cluster: Cluster, pod: Pod, job: Document, wanted: Wanted) -> None:
-        self._cluster, self._pod, self._job, self._wanted = cluster, pod, job, wanted
+    def __init__(self, cluster: Cluster, pod: Pod, target: LoggedJob, wanted: Wanted) -> None:
+        self._cluster, self._pod, self._target, self._wanted = cluster, pod, target, wanted
         self.error: ApiError | None = None
         self.last = ""
 
     async def lines(self) -> AsyncIterator[LogLine]:
         """Yield the lines that are new since the last call."""
         self.error, after = None, self.last
-        namespace, replica = self._job["metadata"]["namespace"], _replica(self._pod, self._job)
-        container = first_container(self._pod)
-        query = self._wanted.query(container.name if container else "", after)
+        document = self._target.document
+        namespace, replica = document["metadata"]["namespace"], _replica(self._pod, document)
+        query = self._wanted.query(self._target.container(self._pod), after)
         try:
             async for content in self._cluster.reader.log(namespace, self._pod.name, query):
                 line = log_lines.parse(replica, content, colour=sys.stdout.isatty())
@@ -149,13 +166,8 @@ class Source:
     def report(self) -> bool:
         """Say why the log could not be read; return whether there is a reason."""
         if self.error:
-            click.echo(f"{_replica(self._pod, self._job)}: {self.error}", err=True)
+            click.echo(f"{_replica(self._pod, self._target.document)}: {self.error}", err=True)
         return self.error is not None
-
-
-def first_container(pod: Pod) -> Container | None:
-    """Return the container whose log is meant: the first one that is no init container, as with kubectl."""
-    return next((container for container in pod.containers if not container.init), None)
 
 
 async def merged(sources: list[AsyncIterator[LogLine]]) -> AsyncIterator[LogLine]:
@@ -174,8 +186,9 @@ async def merged(sources: list[AsyncIterator[LogLine]]) -> AsyncIterator[LogLine
 class Follower:
     """Follows the logs of a job until it has ended: a new pod and a container that starts again are read as well."""
 
-    def __init__(self, cluster: Cluster, job: Document, kind: JobKind, wanted: Wanted, printer: LinePrinter) -> None:
-        self._cluster, self._job, self._kind, self._wanted, self._printer = cluster, job, kind, wanted, printer
+    def __init__(self, cluster: Cluster, target: LoggedJob, wanted: Wanted, printer: LinePrinter) -> None:
+        self._cluster, self._target, self._wanted, self._printer = cluster, target, wanted, printer
+        self._job = target.document
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
@@ -186,7 +199,7 @@ class Follower:
                 pods = _chosen(await self._cluster.reader.pods(self._job), self._job, self._wanted) if job else []
                 self._printer.widen(_replica(pod, self._job) for pod in pods)
                 for pod in pods:
-                    if pod.uid not in self._tasks and has_started(pod):
+                    if pod.uid not in self._tasks and has_started(pod, self._target.container(pod)):
                         self._tasks[pod.uid] = group.create_task(self._follow(pod))
                 if job is None or status_codec.parse_status(job).over:
                     break
@@ -198,12 +211,12 @@ class Follower:
     async def _read(self) -> Document | None:
         """Return the job as it is now, or None if it is gone."""
         metadata = self._job["metadata"]
-        found = await self._cluster.reader.job(self._kind, metadata["namespace"], metadata["name"])
+        found = await self._cluster.reader.job(self._target.kind, metadata["namespace"], metadata["name"])
         return found if found and found["metadata"]["uid"] == metadata["uid"] else None
 
     async def _follow(self, pod: Pod) -> None:
         """Print the log of a pod until the pod has ended, also after an interruption and a restart in place."""
-        source = Source(self._cluster, pod, self._job, self._wanted)
+        source = Source(self._cluster, pod, self._target, self._wanted)
         while True:
             async for line in source.lines():
                 self._printer.show(line)
@@ -215,7 +228,7 @@ class Follower:
             await asyncio.sleep(LOOK)
 
 
-def has_started(pod: Pod) -> bool:
-    """Return whether there may be a log of the pod's container."""
-    own = first_container(pod)
-    return own is not None and (own.started is not None or own.exit_code is not None or own.before is not None)
+def has_started(pod: Pod, name: str) -> bool:
+    """Return whether there may be a log of this container."""
+    found = next((container for container in pod.containers if container.name == name), None)
+    return found is not None and (found.started is not None or found.exit_code is not None or found.before is not None)

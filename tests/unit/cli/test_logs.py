@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from support.builders import a_pod
+from support.builders import at as at_second
 from support.virtual_time import in_virtual_time
-from trainshed.api.objects import Pod
+from trainshed.api.objects import Container, Pod
 from trainshed.cli import logs
 from trainshed.cli.connection import Cluster
 from trainshed.cli.logs import Wanted
@@ -17,7 +18,12 @@ from trainshed.client import ApiError, Forbidden, Unavailable
 from trainshed.client.job_reader import JobKind
 
 KIND = JobKind("PyTorchJob", "pytorchjobs", "/apis/kubeflow.org/v1")
-JOB = {"kind": "PyTorchJob", "metadata": {"name": "mnist", "namespace": "ml", "uid": "job-uid"}}
+CONTAINERS = [{"name": "sidecar"}, {"name": "pytorch"}]
+JOB = {
+    "kind": "PyTorchJob",
+    "metadata": {"name": "mnist", "namespace": "ml", "uid": "job-uid"},
+    "spec": {"pytorchReplicaSpecs": {"Worker": {"template": {"spec": {"containers": CONTAINERS}}}}},
+}
 SUCCEEDED = {"type": "Succeeded", "status": "True", "lastTransitionTime": "2026-01-01T12:00:00Z"}
 
 
@@ -89,6 +95,16 @@ def test_what_is_wanted_is_asked_for(capsys):
         "sinceSeconds": "90",
         "tailLines": "5",
     }
+
+
+@pytest.mark.parametrize(("named", "asked"), [("", "pytorch"), ("proxy", "proxy"), ("setup", "setup")])
+@pytest.mark.parametrize("follow", [False, True])
+def test_the_container_that_trains_is_meant_also_behind_those_that_are_injected(capsys, named, asked, follow):
+    started = {"started": at_second(0)}
+    names = [Container("setup", init=True, **started), Container("proxy", **started), Container("pytorch", **started)]
+    replies = Replies([(a_pod("worker-0", containers=tuple(names), phase="Succeeded"),)] * 2, {"mnist-worker-0": []})
+    printed(replies, capsys, container=named, follow=follow)
+    assert [query["container"] for _, query in replies.asked] == [asked]
 
 
 def test_a_log_that_cannot_be_read_is_named_and_the_others_are_printed(capsys):
