@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -36,13 +37,18 @@ def test_the_help_of_a_command_does_not_load_kopf(command):
     assert "kopf" not in loaded(command, "--help")
 
 
-def test_every_command_is_listed_with_its_help_for_those_who_need_it():
-    result = subprocess.run([sys.executable, "-m", "trainshed", "--help"], check=True, capture_output=True, text=True)
+@pytest.mark.parametrize(("columns", "lines"), [(80, 23), (40, 99)])
+def test_every_command_is_listed_with_its_help_for_those_who_need_it(columns, lines):
+    words = [sys.executable, "-m", "trainshed", "--help"]
+    environment = os.environ | {"COLUMNS": str(columns)}
+    result = subprocess.run(words, check=True, capture_output=True, text=True, env=environment)
     _, jobs, administration = re.split("^(?:Jobs|Administration):$", result.stdout, flags=re.MULTILINE)
     for text, commands in ((jobs, JOBS), (administration, ADMINISTRATORS)):
-        listed = [line.split(maxsplit=1) for line in text.splitlines() if line.strip()]
-        assert listed == [[name, help_] for name, (_, help_) in commands.items()]
-    assert len(result.stdout.splitlines()) <= 24, "it does not fit a terminal"
+        for name, (_, help_) in commands.items():
+            assert re.search(f"  {name} +{re.escape(help_)}(  |$)", text, re.MULTILINE), name
+    printed = result.stdout.splitlines()
+    assert len(printed) <= lines, "it does not fit a terminal"
+    assert max(map(len, printed)) <= columns
 
 
 @pytest.mark.parametrize("command", ["get", "events", "wait", "logs", "explain"])

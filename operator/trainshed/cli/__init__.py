@@ -10,21 +10,23 @@ import click
 #: The module, the name of the command in it, and one line of help: a command is imported when it runs, so that others
 #: are fast. Those for people with jobs, and those for administrators.
 JOBS = {
-    "get": ("get", "Show jobs of all kinds: what state they are in, and why."),
-    "explain": ("explain", "Say what has become of a job, why, and what to do."),
-    "logs": ("logs", "Print the output of all replicas of a job."),
-    "events": ("events", "Show the Events about a job and its pods."),
-    "wait": ("wait", "Wait until a job is in a state."),
-    "run": ("run", "Run jobs on this machine, without a cluster."),
-    "render": ("render", "Print the objects that the operator creates for jobs."),
+    "get": ("get", "Show jobs, states and why"),
+    "explain": ("explain", "Say why, and what to do"),
+    "logs": ("logs", "Print output of replicas"),
+    "events": ("events", "Show Events of job and pods"),
+    "wait": ("wait", "Wait until a job has ended"),
+    "run": ("run", "Run jobs on this machine"),
+    "render": ("render", "Print what would be created"),
 }
 ADMINISTRATORS = {
-    "operator": ("operator", "Run the operator."),
-    "crds": ("crds", "Print the CustomResourceDefinitions."),
-    "migrate": ("migrate", "Preview the migration from training-operator v1."),
-    "remove-finalizers": ("remove_finalizers", "Remove Trainshed's finalizer from pods."),
+    "operator": ("operator", "Run the operator"),
+    "crds": ("crds", "Print the CRDs"),
+    "migrate": ("migrate", "Preview it from v1"),
+    "remove-finalizers": ("remove_finalizers", "Release pods"),
 }
 COMMANDS = JOBS | ADMINISTRATORS
+#: The characters of a column of commands in the help.
+COLUMN = 39
 
 
 #: The exit code after Ctrl-C: 128 and the number of SIGINT.
@@ -45,7 +47,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _ = COMMANDS[cmd_name]
-        command: click.Command = getattr(import_module(f".{module}", __name__), module)
+        command: click.Command = getattr(import_module(f".{module}", __name__), cmd_name.replace("-", "_"))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -53,7 +55,8 @@ class LazyGroup(click.Group):
         del ctx
         for title, commands in (("Jobs", JOBS), ("Administration", ADMINISTRATORS)):
             with formatter.section(title):
-                formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
+                rows = [(name, text) for name, (_, text) in commands.items()]
+                formatter.write("\n".join(_in_columns(rows, formatter.width)) + "\n")
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; the text of its errors has no control characters: it may quote what others have written.
@@ -69,6 +72,20 @@ class LazyGroup(click.Group):
 
             error.message = foreign_text.lines(error.message)  # type: ignore[misc] # it is what click prints
             raise
+
+
+def _in_columns(rows: list[tuple[str, str]], width: int) -> list[str]:
+    """Return the lines of names and texts: in two columns, so that the help fits a screen, where there is room."""
+    count = 2 if width + 2 >= 2 * COLUMN else 1
+    size = -(-len(rows) // count)
+    columns = [rows[start : start + size] for start in range(0, len(rows), size)]
+    lines = [""] * size
+    for column in columns:
+        longest = max(len(name) for name, _ in column)
+        for number, (name, text) in enumerate(column):
+            lines[number] = f"{lines[number]:<{COLUMN}}" if column is not columns[0] else ""
+            lines[number] += f"  {name:<{longest}}  {text}"
+    return lines
 
 
 @click.group(cls=LazyGroup)

@@ -79,5 +79,12 @@ def run(options: ClusterOptions, work: Callable[[Cluster], Awaitable[int]]) -> N
 
 
 async def _run(options: ClusterOptions, work: Callable[[Cluster], Awaitable[int]]) -> int:
-    async with connected(options) as cluster:
-        return await work(cluster)
+    try:
+        async with connected(options) as cluster:
+            return await work(cluster)
+    except BaseExceptionGroup as several:  # of tasks: the first one is as good as any
+        raise _first(several) from several
+
+
+def _first(error: BaseException) -> BaseException:
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
