@@ -37,7 +37,7 @@ def test_the_help_of_a_command_does_not_load_kopf(command):
     assert "kopf" not in loaded(command, "--help")
 
 
-@pytest.mark.parametrize(("columns", "lines"), [(80, 23), (40, 99)])
+@pytest.mark.parametrize(("columns", "lines"), [(80, 23), (50, 99)])
 def test_every_command_is_listed_with_its_help_for_those_who_need_it(columns, lines):
     words = [sys.executable, "-m", "trainshed", "--help"]
     environment = os.environ | {"COLUMNS": str(columns)}

@@ -16,12 +16,10 @@ from trainshed.api.job import Document
 from trainshed.api.objects import Pod
 from trainshed.client import ApiError, Forbidden, Invalid, NotFound, TooManyRequests, Unavailable
 from trainshed.client.job_reader import JobKind
-from trainshed.plan import failures
 from trainshed.views import log_lines
 from trainshed.views.log_lines import COLOURS, LogLine
 
 from .connection import Cluster
-from .job_facts import framework_containers
 
 #: The seconds between two looks for new pods and containers.
 LOOK = 1.0
@@ -67,12 +65,17 @@ class LoggedJob:
     """A job, and which container of its pods is meant: the one that the user names, else the one that trains."""
 
     def __init__(self, document: Document, kind: JobKind, named: str) -> None:
-        self.document, self.kind, self._named = document, kind, named
+        # The planner's models take a while to import, and are not needed before.
+        from trainshed.plan.failures import own_container  # noqa: PLC0415
+
+        from .job_facts import framework_containers  # noqa: PLC0415
+
+        self.document, self.kind, self._named, self._own_container = document, kind, named, own_container
         self._by_role = {} if named else framework_containers(document, kind)
 
     def container(self, pod: Pod) -> str:
         """Return the name of the container; the first one, as with kubectl, if it is not known which one trains."""
-        own = failures.own_container(pod, self._by_role.get(pod.role, ""))
+        own = self._own_container(pod, self._by_role.get(pod.role, ""))
         return self._named or next((item.name for item in (own, *pod.containers) if item and not item.init), "")
 
 
