@@ -34,6 +34,7 @@ FOREIGN = {
     "--blacklist-cooldown-range": "horovodrun",
     "--network-interface": "horovodrun",
     "--cascade": "kubectl",
+    **dict.fromkeys(("--node-rank", "--nnodes", "--master-addr", "--standalone", "--max-restarts"), "torchrun"),
 }
 #: Annotations on pods, and other names with the prefix of the annotations.
 NOT_ON_JOBS = {

@@ -12,7 +12,7 @@ import pytest
 from trainshed.cli import ADMINISTRATORS, COMMANDS, JOBS
 
 #: Packages that take long to import.
-HEAVY = ("kopf", "pydantic", "aiohttp", "rich")
+HEAVY = ("kopf", "pydantic", "aiohttp", "rich", "trainshed.lint")
 
 
 def loaded(*arguments: str) -> set[str]:
@@ -53,4 +53,4 @@ def test_every_command_is_listed_with_its_help_for_those_who_need_it(columns, li
 
 @pytest.mark.parametrize("command", ["get", "events", "wait", "logs", "explain"])
 def test_a_command_of_users_begins_without_the_models_of_specs(command):
-    assert "pydantic" not in loaded(command, "--help")
+    assert not {"pydantic", "trainshed.lint"} & loaded(command, "--help")

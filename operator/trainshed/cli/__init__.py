@@ -17,6 +17,7 @@ JOBS = {
     "wait": ("wait", "Wait until a job has ended"),
     "run": ("run", "Run jobs on this machine"),
     "render": ("render", "Print what would be created"),
+    "lint": ("lint", "Check jobs before submitting"),
 }
 ADMINISTRATORS = {
     "operator": ("operator", "Run the operator"),

@@ -58,13 +58,18 @@ def rendered(
     `with_pods` is whether a pod that the API server would refuse is wrong, too.
     """
     created = rendering.rendered(manifest.document, namespace, defaults)
-    job = created.job
-    head = {"kind": job.kind, "metadata": {"name": job.name, "namespace": job.namespace}}
-    pods = (item for item in created if item["kind"] == "Pod") if with_pods else ()
-    found = rendering.problems(job) or pod_validation.problems([head], pods)
+    found = refused(created, with_pods=with_pods)
     for problem in found:
         click.echo(printable(f"{manifest.place}: {problem}"), err=True)
     return None if found else created
+
+
+def refused(created: RenderedObjects, *, with_pods: bool) -> list[str]:
+    """Return what the API server would refuse in a job, or else in its name and its pods: object, path and problem."""
+    job = created.job
+    head = {"kind": job.kind, "metadata": {"name": job.name, "namespace": job.namespace}}
+    pods = (item for item in created if item["kind"] == "Pod") if with_pods else ()
+    return rendering.problems(job) or pod_validation.problems([head], pods)
 
 
 def print_left_out(manifests: Iterable[Manifest]) -> None:
