@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import signal
 import ssl
@@ -15,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trainshed.api.coerce import encodable
-from trainshed.api.foreign_text import escaped
+from trainshed.api.foreign_text import escaped, json_escaped
 from trainshed.api.job import JobKey
 
 #: Seconds since 1970, or since an arbitrary start.
@@ -113,12 +112,7 @@ class JsonFormatter(logging.Formatter):
             found["job"] = {"kind": key.kind, "namespace": key.namespace, "name": key.name}
         if record.exc_info and record.exc_info[0]:
             found["error"] = encodable(self.formatException(record.exc_info))
-        line = orjson.dumps(found).decode()
-        return line if line.isprintable() else "".join(map(_json_escaped, line))
-
-
-def _json_escaped(character: str) -> str:
-    return character if character.isprintable() else json.dumps(character)[1:-1]
+        return json_escaped(orjson.dumps(found).decode())
 
 
 def job_fields(key: JobKey) -> dict[str, JobKey]:

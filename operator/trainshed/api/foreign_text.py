@@ -6,6 +6,7 @@ and a change of the writing direction shows something else than what is there.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 
@@ -67,6 +68,16 @@ def escaped(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text)
+
+
+def json_escaped(text: str) -> str:
+    """Return JSON with an escape sequence of JSON for each character that is not printable, but for line breaks.
+
+    Such characters are only within strings, so it means the same.
+    """
+    if text.isprintable():
+        return text
+    return "".join(mark if mark.isprintable() or mark == "\n" else json.dumps(mark)[1:-1] for mark in text)
 
 
 def _printable(text: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import click
 
+from trainshed.api.foreign_text import json_escaped
 from trainshed.api.job import Document
 from trainshed.client.job_reader import Change, Found, JobKind
 from trainshed.process import Clock
@@ -59,7 +60,7 @@ class View:
             case "name":
                 click.echo("\n".join(map(_long_name, jobs)))
             case "json":
-                click.echo(json.dumps(jobs[0] if one else _list(jobs), indent=4, ensure_ascii=False))
+                click.echo(json_escaped(json.dumps(jobs[0] if one else _list(jobs), indent=4, ensure_ascii=False)))
             case "yaml":
                 from trainshed.manifests import writer  # noqa: PLC0415 - only this form needs it
 

@@ -14,7 +14,7 @@ import click
 from trainshed.api import status_codec
 from trainshed.api.job import Document
 from trainshed.api.objects import Pod
-from trainshed.client import ApiError, Forbidden, Invalid, NotFound, TooManyRequests, Unavailable
+from trainshed.client import ApiError, Forbidden, TooManyRequests, Unavailable
 from trainshed.client.job_reader import JobKind
 from trainshed.views import log_lines
 from trainshed.views.log_lines import COLOURS, LogLine
@@ -118,7 +118,7 @@ class Source:
                 if line.time > after:  # `sinceTime` has whole seconds only
                     self.last = line.time
                     yield line
-        except (Forbidden, Invalid, NotFound, Unavailable) as error:
+        except ApiError as error:
             self.error = error
 
     def report(self) -> bool:

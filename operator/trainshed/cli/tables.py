@@ -10,6 +10,8 @@ import click
 
 #: The spaces between columns, and the fewest characters of the last column that are of use.
 GAP, LEAST = 3, 12
+#: The widest a column is made; a longer cell shifts only its own row.
+WIDEST = 256
 #: The colours of states, on a terminal.
 COLOURS = {
     "Running": "green",
@@ -30,7 +32,7 @@ def show(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def widths(rows: Sequence[Sequence[str]]) -> list[int]:
     """Return the widths of all columns but the last one."""
-    return [max(cells(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    return [min(WIDEST, max(cells(row[column]) for row in rows)) for column in range(len(rows[0]) - 1)]
 
 
 def add(row: Sequence[str], widths: Sequence[int]) -> None:

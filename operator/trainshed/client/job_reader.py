@@ -12,12 +12,12 @@ from typing import TypeVar
 
 import msgspec
 
-from trainshed.api.coerce import as_mapping, as_sequence, parse_text
+from trainshed.api.coerce import ELLIPSIS, as_mapping, as_sequence, parse_count, parse_text
 from trainshed.api.job import KUEUE_PREFIX, Document
 from trainshed.api.objects import JOB_NAME_LABEL, Pod
 
 from . import ApiError, Forbidden, Gone, NotFound, TooManyRequests, Unavailable
-from .lists import DOCUMENTS, PODS, Decoder, decode_items, list_pages
+from .lists import DOCUMENTS, JSON_OBJECT, PODS, Decoder, decode_items, list_pages
 from .transport import Path, RestClient
 
 T = TypeVar("T")
@@ -28,8 +28,12 @@ KUEUE, JOB_UID = f"/apis/{KUEUE_PREFIX}v1beta1", f"{KUEUE_PREFIX}job-uid"
 VERSIONS, SUFFIX = ("v1", "v2beta1"), "Job"
 #: The job that was created last, in place of a name.
 LATEST = "@latest"
-#: The most Events that are read of one job and of its pods: any user who may create Events can create these.
-MOST_EVENTS = 5_000
+#: The most Events that are read of one job and of its pods, and the bytes after which no more are read: any user who
+#: may create Events can create these.
+MOST_EVENTS, MOST_EVENT_BYTES = 5_000, 64 * 1024 * 1024
+#: The most characters of the texts and of the message of an Event: the API server limits only those of newer clients,
+#: to so many (ValidateEventCreate in k8s.io/kubernetes/pkg/apis/core/validation).
+MOST_TEXT, MOST_MESSAGE = 256, 1024
 #: The types of events of watches that are about a job, and the seconds until an interrupted watch begins again.
 DELETED = "DELETED"
 CHANGES, AGAIN = ("ADDED", "MODIFIED", DELETED), 1.0
@@ -168,16 +172,16 @@ class JobReader:
         return tuple(sorted(own, key=lambda pod: pod.name))
 
     async def events(self, job: Document, pods: Sequence[Pod] = ()) -> list[Document]:
-        """Return the Events about a job, and about these pods, in any order."""
+        """Return the Events about a job, and about these pods, in any order: what a table shows of each."""
         metadata = job["metadata"]
         path = Path(CORE, "events", metadata["namespace"])
         found = await self._list(
-            path, DOCUMENTS, {"fieldSelector": f"involvedObject.uid={metadata['uid']}"}, MOST_EVENTS
+            path, JOB_EVENTS, {"fieldSelector": f"involvedObject.uid={metadata['uid']}"}, MOST_EVENTS
         )
         if pods:
             known = {pod.uid for pod in pods}
-            about = await self._list(path, DOCUMENTS, {"fieldSelector": "involvedObject.kind=Pod"}, MOST_EVENTS)
-            found += [event for event in about if as_mapping(event.get("involvedObject")).get("uid") in known]
+            about = await self._list(path, JOB_EVENTS, {"fieldSelector": "involvedObject.kind=Pod"}, MOST_EVENTS)
+            found += [event for event in about if event["involvedObject"]["uid"] in known]
         return found
 
     def log(self, namespace: str, pod: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
@@ -194,11 +198,13 @@ class JobReader:
         return found[0] if found else None
 
     async def _list(self, path: Path, kind: Decoder[T], query: Mapping[str, str], most: int = 0) -> list[T]:
-        """List the objects at a path, at most about `most` of them if it is not 0."""
+        """List the objects at a path, at most about `most` of them, and not without end, if it is not 0."""
         found: list[T] = []
+        size = 0
         async for page in list_pages(self._rest, path, query):
             found += decode_items(kind, page, path.plural)
-            if most and len(found) >= most:
+            size += sum(map(len, page.items))
+            if most and (len(found) >= most or size >= MOST_EVENT_BYTES):
                 break
         return found
 
@@ -211,6 +217,31 @@ class JobReader:
                     if isinstance(line, bytes) and line and (found := _change(line, kind)):
                         yield found
             await asyncio.sleep(AGAIN)
+
+
+def job_event(event: Document) -> Document:
+    """Return what is shown of an Event, each text cut to a length that a table can show."""
+    about, series = as_mapping(event.get("involvedObject")), as_mapping(event.get("series"))
+    metadata = as_mapping(event.get("metadata"))
+    return {
+        **{name: _cut(event.get(name)) for name in ("type", "reason", "lastTimestamp", "eventTime")},
+        "count": parse_count(event.get("count")),
+        "message": _cut(event.get("message"), MOST_MESSAGE),
+        "metadata": {"creationTimestamp": _cut(metadata.get("creationTimestamp"))},
+        "involvedObject": {name: _cut(about.get(name)) for name in ("kind", "name", "uid")},
+        "series": {
+            "count": parse_count(series.get("count")),
+            "lastObservedTime": _cut(series.get("lastObservedTime")),
+        },
+    }
+
+
+def _cut(value: object, most: int = MOST_TEXT) -> str:
+    text = parse_text(value)
+    return text if len(text) <= most else text[: most - len(ELLIPSIS)] + ELLIPSIS
+
+
+JOB_EVENTS: Decoder[Document] = Decoder(JSON_OBJECT, lambda found, _: job_event(found))
 
 
 def _change(line: bytes, kind: JobKind) -> Change | None:

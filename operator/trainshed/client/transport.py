@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -101,6 +101,9 @@ class Transport(Protocol):
 #: The longest line of a watch that is kept, in bytes, and what is kept of a longer one. Go's JSON has six bytes for
 #: each `<` and each control character, so an object of 1.5 MiB makes a line of 9 MiB and a little.
 MAX_LINE_BYTES, HEAD_BYTES = 16 * 1024 * 1024, 4096
+#: The most bytes of a line of a log; the rest of a longer one follows as further lines, none of which begins within a
+#: character of UTF-8. The most bytes of the time before a line.
+MAX_LOG_LINE, MAX_STAMP, MAX_CHARACTER, CONTINUATION = 64 * 1024, 64, 4, 0x80
 #: Lines, and bytes, after which a burst of events lets other tasks run.
 YIELD_LINES, YIELD_BYTES = 200, 1024 * 1024
 #: Pages of lists that are read at a time: all informers list when the operator starts.
@@ -238,25 +241,58 @@ class RestClient:
             raise Unavailable(f"watching {path.plural}: {broken}") from broken
 
     async def log(self, path: Path, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """Yield the lines of a log, the last one also if it has no end yet, and of a too long one its beginning.
+        """Yield the lines of a log, the last one also if it has no end yet; a long one comes as several lines.
 
         Raises the errors of `call`, and `Unavailable` also after some time without a line.
         """
-        rest = b""
+        lines = LogLines(stamped=query.get("timestamps") == "true")
         try:
             async with self._transport.stream(Request("GET", str(path), query, JSON)) as (answer, pieces):
                 self._listener("GET", path.plural, answer.status)
                 if answer.status >= HTTPStatus.BAD_REQUEST:
                     raise _error(answer)
                 async for piece in pieces:
-                    *lines, rest = (rest + piece).split(b"\n")
-                    for line in lines:
+                    for line in lines.of(piece):
                         yield line
-                    rest = rest[:MAX_LINE_BYTES]
         except TransportError as broken:
             raise Unavailable(f"reading the log: {broken}") from broken
-        if rest:
+        if rest := lines.rest():
             yield rest
+
+
+class LogLines:
+    """Cuts a log into lines of at most MAX_LOG_LINE bytes; each part of a longer one has the time of the first."""
+
+    def __init__(self, *, stamped: bool) -> None:
+        self._stamped = stamped
+        self._start = b""
+        self._rest = bytearray()
+
+    def of(self, piece: bytes) -> Iterator[bytes]:
+        """Yield the lines, and the parts of lines, that the next piece of the log completes."""
+        *ends, rest = piece.split(b"\n")
+        for end in ends:
+            yield from self._add(end)
+            yield self.rest()
+        yield from self._add(rest)
+
+    def rest(self) -> bytes:
+        """Return what there is of the last line, and begin the next one; empty without one."""
+        line = self._start + self._rest
+        self._start, self._rest = b"", bytearray()
+        return line
+
+    def _add(self, text: bytes) -> Iterator[bytes]:
+        """Add text to the last line; yield parts of it while it is too long."""
+        self._rest += text
+        while len(self._rest) > MAX_LOG_LINE:
+            most = MAX_LOG_LINE
+            while most > MAX_LOG_LINE - MAX_CHARACTER + 1 and self._rest[most] & 0xC0 == CONTINUATION:
+                most -= 1
+            yield self._start + self._rest[:most]
+            if self._stamped and not self._start:
+                self._start = bytes(self._rest[:MAX_STAMP].partition(b" ")[0]) + b" "
+            del self._rest[:most]
 
 
 def _content_type(verb: str) -> str:

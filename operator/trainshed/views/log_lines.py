@@ -20,10 +20,11 @@ class LogLine(msgspec.Struct, frozen=True, order=True):
 
 def parse(replica: str, line: bytes, *, colour: bool) -> LogLine:
     """Return the line that the API server gives with `timestamps`; what acts on a terminal is left out, as it says."""
-    time, _, text = line.decode(errors="replace").partition(" ")
-    return LogLine(time, replica, harmless(_last_part(text), colour=colour))
+    time, _, text = line.partition(b" ")
+    shown = _last_part(text).decode(errors="replace")
+    return LogLine(harmless(time.decode(errors="replace")), replica, harmless(shown, colour=colour))
 
 
-def _last_part(text: str) -> str:
+def _last_part(text: bytes) -> bytes:
     """Return what a terminal shows of a line at its end: a progress bar goes back to the start of its line."""
-    return text.rstrip("\r").rpartition("\r")[2]
+    return text.rstrip(b"\r").rpartition(b"\r")[2]

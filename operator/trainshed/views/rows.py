@@ -21,6 +21,8 @@ NAMESPACE, COLUMNS, WIDE = "NAMESPACE", ("NAME", "STATE", "READY", "RESTARTS", "
 #: The states in which a job is as its user wants it: what is said about them explains nothing.
 SETTLED = ("Running", "Succeeded", "Created", "Pending")
 NONE = "<none>"
+#: The most characters of a cell, which has a kind and a name, and of a message.
+MOST_TEXT, MOST_MESSAGE = 320, 1024
 #: Before all jobs: their ages are 0 then.
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -50,7 +52,8 @@ def row(job: Document, now: datetime, *, namespaces: bool, wide: bool) -> tuple[
         *(_wide(job, status, now) if wide else ()),
         why(status),
     )
-    return tuple(map(one_line, cells))
+    *firsts, last = cells
+    return (*(one_line(cell, MOST_TEXT) for cell in firsts), one_line(last, MOST_MESSAGE))
 
 
 def content(job: Document, *, deleted: bool = False) -> tuple[str, ...]:

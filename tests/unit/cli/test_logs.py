@@ -14,7 +14,7 @@ from trainshed.api.objects import Container, Pod
 from trainshed.cli import logs
 from trainshed.cli.connection import Cluster
 from trainshed.cli.logs import Wanted
-from trainshed.client import ApiError, Forbidden, Unavailable
+from trainshed.client import ApiError, Forbidden, TooManyRequests, Unavailable
 from trainshed.client.job_reader import JobKind
 
 KIND = JobKind("PyTorchJob", "pytorchjobs", "/apis/kubeflow.org/v1")
@@ -115,8 +115,9 @@ def test_a_log_that_cannot_be_read_is_named_and_the_others_are_printed(capsys):
     assert printed(replies, capsys)[0] == 1
 
 
-def test_following_goes_on_after_an_interruption_where_it_was(capsys):
-    first = [at(1, "a"), at(2, "b"), Unavailable("no response within 90 s")]
+@pytest.mark.parametrize("trouble", [Unavailable("no response within 90 s"), TooManyRequests("wait")])
+def test_following_goes_on_after_an_interruption_where_it_was(capsys, trouble):
+    first = [at(1, "a"), at(2, "b"), trouble]
     again = [at(2, "b"), at(3, "c")]
     over = (a_pod("worker-0", "Succeeded", code=0),)
     replies = Replies([WORKERS[:1]] * 4 + [over], {"mnist-worker-0": [first, again]})

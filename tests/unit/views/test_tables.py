@@ -7,6 +7,8 @@ import pytest
 from support.builders import a_job, a_pod, at, look, pods_of, running
 from trainshed.api import status_codec
 from trainshed.api.status import Status
+from trainshed.cli import tables
+from trainshed.client.job_reader import job_event
 from trainshed.views import log_lines, rows
 from trainshed.views.durations import age, human
 
@@ -76,6 +78,18 @@ def test_events_are_rows_and_the_series_counts():
     found = rows.of_events(sorted([{**event, "series": series}, old], key=rows.event_time), at(60))
     assert [row[:2] for row in found] == [("60s", "2"), ("30s", "7")]
     assert found[0][2:] == ("Warning", "Failed", "pod/mnist-worker-0", "two lines")
+
+
+@pytest.mark.parametrize("field", ["reason", "message", "type", "kind", "name"])
+def test_no_event_and_no_job_makes_a_table_wide(field: str, capsys):
+    long = "long" * 2**18
+    about = {"kind": "Pod", "name": "mnist", "uid": "u"}
+    event = {"reason": "r", "message": "m", "type": "t", "involvedObject": about}
+    (about if field in about else event)[field] = long
+    tables.show(rows.EVENTS, rows.of_events(map(job_event, [event, *[{"reason": "fine"}] * 9]), at(60)))
+    job = {"kind": long, "metadata": {"name": long, "namespace": long}, "status": {"ready": long}}
+    tables.show(rows.header(namespaces=True, wide=True), [rows.row(job, at(0), namespaces=True, wide=True)])
+    assert len(capsys.readouterr().out) < 20_000
 
 
 @pytest.mark.parametrize(
