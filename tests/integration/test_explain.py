@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,51 +12,12 @@ import yaml
 from support import FakeKubelet, UserClient
 from support.jobs import job, pytorchjob
 from support.local_runs import until
+from support.people import READS, Person, person
 from support.user_client import eventually
 from testbed.control_plane import ControlPlane
 
 pytestmark = pytest.mark.usefixtures("shared_operator")
 TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 7\nValueError: bad \x1b[31mbatch'
-
-
-class Person:
-    """Runs commands with the rights of a user of one namespace."""
-
-    def __init__(self, kubeconfig: Path, namespace: str) -> None:
-        self.words = ("--kubeconfig", str(kubeconfig), "-n", namespace)
-
-    def command(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "trainshed", *words, *self.words]
-
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(self.command(*words), capture_output=True, text=True, timeout=60, check=False)
-
-    def says(self, *words: str) -> str:
-        """What a command prints; it must succeed."""
-        done = self.run(*words)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-
-RBAC = "rbac.authorization.k8s.io"
-#: What a user needs to read the jobs of a namespace; ClusterRole `view` has it with the chart's rights.
-READS = [
-    {"apiGroups": ["kubeflow.org"], "resources": ["*"], "verbs": ["get", "list", "watch"]},
-    {"apiGroups": [""], "resources": ["pods", "events"], "verbs": ["get", "list", "watch"]},
-]
-
-
-def person(plane: ControlPlane, user: UserClient, folder: Path, rules: list[dict]) -> Person:
-    """A user with these rights in the namespace, and no others."""
-    name, path = f"reader-of-{user.namespace}", f"/apis/{RBAC}/v1/namespaces/{user.namespace}"
-    user.call("POST", f"{path}/roles", {"metadata": {"name": "reader"}, "rules": rules})
-    subject = {"kind": "User", "name": name, "apiGroup": RBAC}
-    role = {"apiGroup": RBAC, "kind": "Role", "name": "reader"}
-    user.call("POST", f"{path}/rolebindings", {"metadata": {"name": "reader"}, "roleRef": role, "subjects": [subject]})
-    config = yaml.safe_load(plane.kubeconfig.read_text())
-    config["users"][0]["user"] |= {"as": name, "as-groups": ["system:authenticated"]}
-    (folder / "kubeconfig").write_text(yaml.safe_dump(config))
-    return Person(folder / "kubeconfig", user.namespace)
 
 
 @pytest.fixture

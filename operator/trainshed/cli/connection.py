@@ -18,6 +18,7 @@ from trainshed.client.http import HttpTransport
 from trainshed.client.job_reader import JobReader, NoSuchJob
 from trainshed.client.kubeconfig import find_credentials
 from trainshed.client.transport import RestClient
+from trainshed.views import refusals
 
 DEFAULT_NAMESPACE = "default"
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -71,11 +72,16 @@ def run(options: ClusterOptions, work: Callable[[Cluster], Awaitable[int]]) -> N
     """Run a command on the cluster and exit with its result; an error is one line that says what to do."""
     try:
         code = asyncio.run(_run(options, work))
-    except Forbidden as error:
-        raise click.ClickException(f"{error}. Ask for the right, or choose another namespace with -n.") from error
     except (ApiError, NoCredentials, NoSuchJob, OSError) as error:
-        raise click.ClickException(one_line(str(error))) from error
+        raise click.ClickException(sentence(error)) from error
     raise SystemExit(code)
+
+
+def sentence(error: Exception) -> str:
+    """Return an error in one line, that of a refusal with what to ask for."""
+    if isinstance(error, Forbidden):
+        return refusals.sentence(str(error), error.reason)
+    return one_line(str(error))
 
 
 async def _run(options: ClusterOptions, work: Callable[[Cluster], Awaitable[int]]) -> int:

@@ -11,7 +11,7 @@ import click
 
 from trainshed.api.foreign_text import json_escaped
 from trainshed.api.job import Document
-from trainshed.client.job_reader import Change, Found, JobKind
+from trainshed.client.job_reader import Change, Found, JobKind, split
 from trainshed.process import Clock
 from trainshed.views import rows
 from trainshed.views.rows import full_name, identity
@@ -104,13 +104,12 @@ async def _get(cluster: Cluster, view: View, words: tuple[str, ...], selector: s
 async def _choice(cluster: Cluster, namespace: str, words: tuple[str, ...], selector: str) -> Choice:
     """Return what the words name: kinds, jobs, or as with kubectl a kind and then names of its jobs."""
     served = await cluster.reader.kinds()
-    kinds = [kind for word in words for kind in served if kind.is_named(word)]
-    names = [word for word in words if not any(kind.is_named(word) for kind in served)]
+    kinds, names = split(words, served)
     if not names:
         return Choice(namespace, kinds or served, [], selector)
     if selector or not namespace:
         raise click.UsageError("name either jobs of one namespace, or a selector or all namespaces")
-    return Choice(namespace, served, [f"{kind.plural}/{name}" for kind in kinds for name in names] or names, "")
+    return Choice(namespace, served, names, "")
 
 
 async def _watch(cluster: Cluster, view: View, choice: Choice, jobs: list[Document]) -> None:

@@ -30,12 +30,12 @@ class Wanted:
     """Which lines are printed, and how."""
 
     follow: bool
-    grep: re.Pattern[str] | None
-    since: float | None
-    tail: int | None
-    replicas: tuple[str, ...]
-    previous: bool
-    timestamps: bool
+    grep: re.Pattern[str] | None = None
+    since: float | None = None
+    tail: int | None = None
+    replicas: tuple[str, ...] = ()
+    previous: bool = False
+    timestamps: bool = False
     container: str = ""
     several: bool = False
 

@@ -7,7 +7,6 @@ import asyncio
 import click
 
 from trainshed.api import status_codec
-from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Document
 from trainshed.api.status import ConditionType
 from trainshed.client.job_reader import NoSuchJob
@@ -55,10 +54,10 @@ async def _wait(cluster: Cluster, name: str, wanted: str, seconds: float | None)
                     click.echo(f"{rows.full_name(document)} is deleted", err=wanted != DELETED)
                     return REACHED if wanted == DELETED else ENDED
                 if (code := _code(change.job, wanted)) is not None:
-                    click.echo(_sentence(change.job), err=code != REACHED)
+                    click.echo(rows.in_one_sentence(change.job), err=code != REACHED)
                     return code
     except TimeoutError:
-        click.echo(f"{_sentence(last)}; the time is over", err=True)
+        click.echo(f"{rows.in_one_sentence(last)}; the time is over", err=True)
         return LATE
     raise NoSuchJob("the watch has ended")
 
@@ -69,9 +68,3 @@ def _code(job: Document, wanted: str) -> int | None:
     if any(condition.true and str(condition.type) == wanted for condition in status.conditions):
         return REACHED
     return ENDED if status.over and wanted != DELETED else None
-
-
-def _sentence(job: Document) -> str:
-    status = status_codec.parse_status(job)
-    why = rows.why(status)
-    return one_line(f"{rows.full_name(job)} is {status.current_state}{f': {why}' if why else ''}")

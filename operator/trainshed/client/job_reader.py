@@ -74,7 +74,7 @@ class JobReader:
     """Reads over a client; every method may raise an `ApiError`."""
 
     def __init__(self, rest: RestClient) -> None:
-        self._rest = rest
+        self.rest = rest
 
     async def kinds(self) -> list[JobKind]:
         """Return the kinds of jobs that the cluster serves; raises `NoSuchJob` if there are none."""
@@ -88,7 +88,7 @@ class JobReader:
     async def _served(self, version: str) -> list[JobKind]:
         path = Path(f"/apis/{GROUP}", version)
         try:
-            answer = DOCUMENTS.answer(await self._rest.call("GET", path))
+            answer = DOCUMENTS.answer(await self.rest.call("GET", path))
         except NotFound:
             return []
         items = map(as_mapping, as_sequence(answer.get("resources")))
@@ -117,6 +117,13 @@ class JobReader:
             return error
         return [named(job, kind) for job in found]
 
+    async def names(self, words: Sequence[str]) -> list[str]:
+        """Return the names of jobs that words mean, at least one; raises `NoSuchJob` if they are kinds only."""
+        _, names = split(words, await self.kinds())
+        if not names:
+            raise NoSuchJob("name the jobs: trainshed get shows those that there are")
+        return names
+
     async def find(self, namespace: str, text: str) -> tuple[Document, JobKind]:
         """Return the job that `text` names: `mnist`, `pytorchjob/mnist` or `@latest`; raises `NoSuchJob`."""
         word, slash, name = text.rpartition("/")
@@ -144,7 +151,7 @@ class JobReader:
     async def job(self, kind: JobKind, namespace: str, name: str) -> Document | None:
         """Return a job, or None if it does not exist."""
         try:
-            answer = await self._rest.call("GET", Path(kind.prefix, kind.plural, namespace, name))
+            answer = await self.rest.call("GET", Path(kind.prefix, kind.plural, namespace, name))
         except NotFound:
             return None
         return named(DOCUMENTS.answer(answer), kind)
@@ -186,7 +193,7 @@ class JobReader:
 
     def log(self, namespace: str, pod: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
         """Yield the lines of the log of a container of a pod, with the options of the API in `query`."""
-        return self._rest.log(Path(CORE, "pods", namespace, pod, "log"), query)
+        return self.rest.log(Path(CORE, "pods", namespace, pod, "log"), query)
 
     async def workload(self, job: Document) -> Document | None:
         """Return the Workload that Kueue has made for a job; None without one, or if it may not be read."""
@@ -201,7 +208,7 @@ class JobReader:
         """List the objects at a path, at most about `most` of them, and not without end, if it is not 0."""
         found: list[T] = []
         size = 0
-        async for page in list_pages(self._rest, path, query):
+        async for page in list_pages(self.rest, path, query):
             found += decode_items(kind, page, path.plural)
             size += sum(map(len, page.items))
             if most and (len(found) >= most or size >= MOST_EVENT_BYTES):
@@ -213,7 +220,7 @@ class JobReader:
         path = Path(kind.prefix, kind.plural, namespace)
         while True:
             with suppress(Gone, Unavailable, TooManyRequests):
-                async for line in self._rest.watch(path, {"watch": "true", **query}):
+                async for line in self.rest.watch(path, {"watch": "true", **query}):
                     if isinstance(line, bytes) and line and (found := _change(line, kind)):
                         yield found
             await asyncio.sleep(AGAIN)
@@ -242,6 +249,13 @@ def _cut(value: object, most: int = MOST_TEXT) -> str:
 
 
 JOB_EVENTS: Decoder[Document] = Decoder(JSON_OBJECT, lambda found, _: job_event(found))
+
+
+def split(words: Sequence[str], served: Sequence[JobKind]) -> tuple[list[JobKind], list[str]]:
+    """Return the kinds and the jobs that words name, in kubectl's way: `pytorchjob a b` are two jobs of one kind."""
+    kinds = [kind for word in words for kind in served if kind.is_named(word)]
+    names = [word for word in words if not any(kind.is_named(word) for kind in served)]
+    return kinds, [f"{kind.plural}/{name}" for kind in kinds for name in names] or names
 
 
 def _change(line: bytes, kind: JobKind) -> Change | None:

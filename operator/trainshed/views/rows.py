@@ -100,6 +100,13 @@ def why(status: Status) -> str:
     return "" if found.type in SETTLED else found.message
 
 
+def in_one_sentence(job: Document) -> str:
+    """Return the state of a job and why it has it, in one line."""
+    status = status_codec.parse_status(job)
+    reason = why(status)
+    return one_line(f"{full_name(job)} is {status.current_state}{f': {reason}' if reason else ''}")
+
+
 def _wide(job: Document, status: Status, now: datetime) -> tuple[str, str]:
     queue = parse_text(as_mapping(metadata(job).get("labels")).get(f"{KUEUE_PREFIX}queue-name")) or NONE
     if status.start is None:

@@ -1,0 +1,71 @@
+"""`trainshed scale`: change the number of replicas of a job."""
+
+from __future__ import annotations
+
+import click
+
+from trainshed.api.coerce import as_mapping
+from trainshed.api.job import Document
+from trainshed.client.job_reader import JobKind
+from trainshed.client.job_writer import JobWriter
+from trainshed.views.rows import full_name
+
+from .connection import Cluster, ClusterOptions, cluster_options, run
+from .job_changes import changed, dry_run_option, for_each, queued_by
+
+
+@click.command()
+@click.argument("job")
+@cluster_options
+@dry_run_option
+@click.option("--replicas", required=True, type=click.IntRange(min=0), help="The new number of replicas.")
+@click.option("--role", default="Worker", show_default=True, help="The type of the replicas.")
+def scale(job: str, *, options: ClusterOptions, replicas: int, role: str, is_dry_run: bool) -> None:
+    """Change the number of replicas of a job.
+
+    JOB is a name (mnist), a kind and a name (pytorchjob/mnist), or @latest for the job that was created last.
+    """
+    run(options, lambda cluster: _scale(cluster, job, role, replicas, is_dry_run=is_dry_run))
+
+
+async def _scale(cluster: Cluster, word: str, role: str, replicas: int, *, is_dry_run: bool) -> int:
+    writer = JobWriter(cluster.reader.rest, dry_run=is_dry_run)
+
+    async def act(job: Document, kind: JobKind) -> str:
+        from .job_facts import framework_of  # noqa: PLC0415 - its models take a while to import
+
+        field = framework_of(kind).field
+        written = await changed(cluster, writer, job, kind, lambda now: _patch(now, field, role, replicas))
+        for note in _notes(written, kind, is_queued=(await queued_by(cluster, job))[0]):
+            click.echo(note, err=True)
+        return f"{full_name(job)} scaled"
+
+    return await for_each(cluster, [word], act, is_dry_run=is_dry_run)
+
+
+def _patch(job: Document, field: str, role: str, replicas: int) -> Document:
+    """Return the change of the number; raises `ClickException` if the job has no such replicas."""
+    roles = as_mapping(as_mapping(job.get("spec")).get(field))
+    found = next((name for name in roles if name.lower() == role.lower()), None)
+    if found is None:
+        raise click.ClickException(f"{full_name(job)} has no replicas of type {role}, but {' and '.join(roles)}")
+    return {"spec": {field: {found: {"replicas": replicas}}}}
+
+
+def _notes(job: Document, kind: JobKind, *, is_queued: bool) -> list[str]:
+    """Return what the new number does to pods that run."""
+    from trainshed.api import parse  # noqa: PLC0415 - as above
+    from trainshed.api.framework import JobDefaults  # noqa: PLC0415
+    from trainshed.api.job import RestartScope  # noqa: PLC0415
+
+    from .job_facts import framework_of  # noqa: PLC0415
+
+    if is_queued:
+        return ["Kueue stops the job, and starts it at its new size when its queue has room for all of it."]
+    framework = framework_of(kind)
+    found = parse.job(job, framework, JobDefaults())
+    if found.policy.suspend or framework.hooks.scope(found) is RestartScope.REPLICA:
+        return []
+    return [
+        f"Pods that run keep the size that they began with: trainshed restart {full_name(job)} begins with the new."
+    ]

@@ -1,0 +1,145 @@
+"""`trainshed submit`: create jobs from files, and follow them until they have ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+from trainshed.api import status_codec
+from trainshed.api.foreign_text import one_line
+from trainshed.api.framework import JobDefaults
+from trainshed.api.job import Document
+from trainshed.api.status import ConditionType
+from trainshed.client import ApiError, NotFound, Unavailable
+from trainshed.client.job_reader import JobKind
+from trainshed.client.job_writer import JobWriter
+from trainshed.client.transport import AlreadyExists
+from trainshed.manifests.manifest import Manifest
+from trainshed.rendering import KINDS
+from trainshed.views.rows import full_name, in_one_sentence
+
+from . import sources
+from .connection import Cluster, ClusterOptions, cluster_options, run, sentence
+from .job_changes import DRY_RUN, dry_run_option
+from .log_follower import Follower, LinePrinter, LoggedJob, Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A job to create: where it stands, its namespace and its kind."""
+
+    manifest: Manifest
+    namespace: str
+    kind: JobKind
+
+
+@click.command()
+@sources.filename
+@sources.recursive
+@cluster_options
+@dry_run_option
+@click.option("--no-follow", is_flag=True, help="Only create the jobs.")
+def submit(
+    files: tuple[str, ...], *, recursive: bool, options: ClusterOptions, is_dry_run: bool, no_follow: bool
+) -> None:
+    """Create jobs, and print the output of their replicas until they have ended.
+
+    The jobs are checked as by trainshed render, and by the server: if one is refused, none is created. Ctrl-C ends the
+    command, and the jobs run on. The exit code is 0 if all have succeeded, and 1 if one has failed or is deleted.
+    """
+    found = sources.selected(files, recursive=recursive)
+    sources.print_left_out(found.others)
+
+    async def work(cluster: Cluster) -> int:
+        jobs = [_submitted(manifest, cluster.namespace, options.namespace) for manifest in found.jobs]
+        if None in [sources.rendered(job.manifest, job.namespace, JobDefaults(), with_pods=True) for job in jobs]:
+            return 1
+        if (is_dry_run or len(jobs) > 1) and not await _asked(cluster, jobs, prints=is_dry_run):
+            return 1
+        return 0 if is_dry_run else await _submit(cluster, jobs, follows=not no_follow)
+
+    run(options, work)
+
+
+def _submitted(manifest: Manifest, namespace: str, chosen: str) -> Submitted:
+    """Return a job with its namespace; raises `ClickException` if the user has chosen another one."""
+    own = manifest.metadata.get("namespace") or namespace
+    if chosen and own != chosen:
+        raise click.ClickException(one_line(f"{manifest.place}: the job is of namespace {own}, and -n says {chosen}"))
+    framework = KINDS[manifest.head]
+    return Submitted(manifest, own, JobKind(framework.kind, framework.plural, framework.prefix))
+
+
+async def _asked(cluster: Cluster, jobs: Sequence[Submitted], *, prints: bool) -> bool:
+    """Return whether the server would create all jobs, after saying what it would refuse."""
+    writer, accepted = JobWriter(cluster.reader.rest, dry_run=True), True
+    for job in jobs:
+        try:
+            created = await writer.create(job.kind, job.namespace, job.manifest.document)
+        except ApiError as error:
+            click.echo(_refusal(job, error), err=True)
+            accepted = False
+        else:
+            if prints:
+                click.echo(one_line(f"{full_name(created)} created{DRY_RUN}"))
+    return accepted
+
+
+async def _submit(cluster: Cluster, jobs: Sequence[Submitted], *, follows: bool) -> int:
+    """Create the jobs, and follow them; say what runs on if that is interrupted."""
+    writer, created = JobWriter(cluster.reader.rest, dry_run=False), list[tuple[Document, JobKind]]()
+    try:
+        for job in jobs:
+            try:
+                created.append((await writer.create(job.kind, job.namespace, job.manifest.document), job.kind))
+            except ApiError as error:
+                click.echo(_refusal(job, error), err=True)
+                return 1
+            click.echo(one_line(f"{full_name(created[-1][0])} created"), err=follows)
+        return await _follow(cluster, created) if follows else 0
+    except (asyncio.CancelledError, ApiError):
+        if len(created) < len(jobs):
+            click.echo(f"{jobs[len(created)].manifest} may be created", err=True)
+        for document, _ in created:
+            name, namespace = full_name(document), document["metadata"]["namespace"]
+            click.echo(f"{name} runs on: trainshed logs --follow -n {namespace} {name} prints its output", err=True)
+        raise
+
+
+def _refusal(job: Submitted, error: ApiError) -> str:
+    """Return in one line why a job is not created, and what to do."""
+    advice = ""
+    if isinstance(error, AlreadyExists):
+        advice = ". Choose another name, or delete that job with trainshed delete."
+    elif isinstance(error, NotFound) and not str(error).startswith("namespaces "):
+        advice = f". The cluster has no kind {job.kind.kind} of {job.manifest.head[0]}: trainshed crds prints it."
+    elif isinstance(error, Unavailable):
+        advice = ". It may be created: trainshed get shows it then."
+    return one_line(f"Error: {job.manifest.place}: {sentence(error)}{advice}")
+
+
+async def _follow(cluster: Cluster, jobs: Sequence[tuple[Document, JobKind]]) -> int:
+    """Print what jobs write, and the states that they reach; return the exit code."""
+    several = len(jobs) > 1
+    wanted = Wanted(follow=True, several=several)
+    printer = LinePrinter(wanted)
+
+    async def follow(document: Document, kind: JobKind) -> int:
+        told = ""
+
+        def tell(job: Document) -> None:
+            nonlocal told
+            state = status_codec.parse_status(job).current_state
+            if state not in ("", told):
+                told = state
+                click.echo(in_one_sentence(job), err=True)
+
+        last = await Follower(cluster, LoggedJob(document, kind, ""), wanted, printer).run(tell)
+        if last is None:
+            click.echo(f"{full_name(document)} is deleted", err=True)
+        return 0 if last and status_codec.parse_status(last).true(ConditionType.SUCCEEDED) else 1
+
+    return max(await asyncio.gather(*(follow(*job) for job in jobs)))

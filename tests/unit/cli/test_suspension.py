@@ -1,0 +1,102 @@
+"""`trainshed restart` between its two writes: conflicts, an operator that does not act, and Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from support.virtual_time import in_virtual_time
+from trainshed.cli.connection import Cluster
+from trainshed.cli.job_changes import TRIES, for_each
+from trainshed.cli.suspension import Restarting
+from trainshed.client import ApiError, Conflict, NotFound, Unavailable
+from trainshed.client.job_reader import JobReader
+
+NAME = "pytorchjob/mnist"
+SINCE = "2026-01-01T12:00:00Z"
+RESOURCES = {"resources": [{"kind": "PyTorchJob", "name": "pytorchjobs"}]}
+
+
+def condition(kind: str) -> dict:
+    return {"conditions": [{"type": kind, "status": "True", "lastTransitionTime": SINCE}]}
+
+
+@dataclass
+class ScriptedServer:
+    """One job, whose version grows with each read; `errors` are what patches meet, and `acts` is the operator."""
+
+    errors: list[ApiError | None] = field(default_factory=list)
+    acts: bool = True
+    state: str = ""
+    version: int = 0
+    written: list[tuple[str, bool]] = field(default_factory=list)
+
+    def job(self, state: str) -> bytes:
+        metadata = {"name": "mnist", "namespace": "ml", "uid": "u", "resourceVersion": str(self.version)}
+        return json.dumps({"metadata": metadata, "status": condition(state) if state else {}}).encode()
+
+    async def call(self, verb: str, path: object, body: dict | None = None, query: object = None) -> bytes:
+        del query
+        if str(path).endswith("/mnist") and verb == "PATCH":
+            if self.errors and (error := self.errors.pop(0)):
+                raise error
+            assert body is not None
+            self.written.append((body["metadata"]["resourceVersion"], body["spec"]["runPolicy"]["suspend"]))
+        elif str(path).endswith("/v1"):
+            return json.dumps(RESOURCES).encode()
+        elif not str(path).endswith("/mnist"):
+            raise NotFound("no such resource")
+        self.version += verb == "GET"
+        return self.job(self.state)
+
+    async def read_page(self, *_: object) -> bytes:
+        raise NotFound("there is no Kueue")
+
+    async def watch(self, *_: object) -> AsyncIterator[bytes]:
+        if self.acts:
+            yield b'{"type": "MODIFIED", "object": %s}' % self.job("Suspended")
+        await asyncio.Event().wait()
+
+
+async def restart(server: ScriptedServer, seconds: float | None = None) -> int:
+    """Run the command; Ctrl-C after some seconds."""
+    cluster = Cluster(JobReader(server), "ml")  # type: ignore[arg-type]
+    restarting = Restarting(cluster, 60, is_dry_run=False)
+    async with asyncio.timeout(seconds):
+        return await for_each(cluster, ["mnist"], restarting.act, is_dry_run=False)
+
+
+@pytest.mark.parametrize(
+    ("server", "code", "written", "message"),
+    [
+        (ScriptedServer(), 0, [True, False], f"{NAME} restarted\n"),
+        (ScriptedServer(errors=[Conflict("changed"), None]), 0, [True, False], f"{NAME} restarted\n"),
+        (ScriptedServer(errors=[None, Conflict("changed")]), 0, [True, False], f"{NAME} restarted\n"),
+        (ScriptedServer(errors=[Conflict("changed")] * TRIES), 1, [], "Error: changed\n"),
+        (ScriptedServer(acts=False), 1, [True, False], "the operator did not act in time. Does it run?"),
+        (ScriptedServer(state="Succeeded"), 1, [], "has ended (Succeeded) and does not run again"),
+        (ScriptedServer(errors=[Unavailable("no answer")]), 1, [], f"{NAME} may be suspended and not resumed yet"),
+        (ScriptedServer(errors=[None, Unavailable("no answer")]), 1, [True], f"{NAME} is suspended and not resumed"),
+    ],
+)
+def test_a_restart_is_whole_or_says_what_is_left_to_do(server, code, written, message, capsys):
+    assert in_virtual_time(restart(server)) == code
+    assert [suspend for _, suspend in server.written] == written
+    assert message in "".join(capsys.readouterr())
+
+
+def test_a_write_that_meets_a_conflict_is_of_the_job_as_it_is_then():
+    server = ScriptedServer(errors=[Conflict("changed")])
+    in_virtual_time(restart(server))
+    assert server.written[0][0] == "2"
+
+
+def test_ctrl_c_between_the_writes_says_how_to_go_on(capsys):
+    server = ScriptedServer(acts=False)
+    with pytest.raises(TimeoutError):
+        in_virtual_time(restart(server, 5))
+    assert capsys.readouterr().err == f"{NAME} is suspended and not resumed yet: trainshed restart {NAME} goes on\n"
