@@ -16,7 +16,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY operator operator
 RUN PYTHONPATH=/build python3 -m pip install --no-cache-dir --disable-pip-version-check --no-compile \
     --no-build-isolation --no-deps --no-index --target /packages . \
- && rm -rf /packages/bin \
+ && mkdir /programs && mv /packages/bin/py-spy /programs && rm -rf /packages/bin \
  && find /packages -name __pycache__ -prune -exec rm -rf {} +
 
 FROM ${BASE}
@@ -31,6 +31,7 @@ LABEL org.opencontainers.image.title="trainshed" \
 # where kopf would look for a user name, so USER is set.
 ENV PYTHONPATH=/packages PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 USER=trainshed
 COPY --from=build /packages /packages
+COPY --from=build /programs /usr/local/bin
 # Remove package installers from the directories of Debian and of python.org. Then compile all modules that the start needs,
 # including those of Python itself, which the base image does not compile: compiling them at each start takes longer than the
 # rest of it. The .pyc files are validated by hash, because some builders change file times. Finally fail the build if a

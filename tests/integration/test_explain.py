@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from support import FakeKubelet, UserClient
-from support.jobs import job, pytorchjob
+from support.jobs import job, pod_spec, pytorchjob
 from support.local_runs import until
 from support.people import READS, Person, person
 from support.user_client import eventually
@@ -75,6 +75,37 @@ def test_waiting_ends_when_the_time_is_over(reader, user, kubelet: FakeKubelet):
     assert done.stderr.endswith("the time is over\n")
 
 
+def test_replicas_are_shown_with_what_they_request(reader, user, kubelet: FakeKubelet):
+    mnist = pytorchjob("mnist", Master=1, Worker=2)
+    pod_spec(mnist, "Worker")["containers"][0]["resources"] = {"limits": {"cpu": "2", "nvidia.com/gpu": "8"}}
+    user.create(mnist)
+    eventually(lambda: user.state("PyTorchJob", "mnist") == "Running")
+    done = reader.run("top", "mnist")
+    assert (done.returncode, "No use is shown: " in done.stderr) == (0, True)
+    *_, worker, total = done.stdout.splitlines()
+    assert worker.split()[0] == "worker-1"
+    assert total.split() == ["total", "<unknown>", "4000m", "<unknown>", "<none>", "16", "nvidia.com/gpu"]
+
+
+#: What is needed to read stacks, besides READS.
+STACKS = [{"apiGroups": [""], "resources": ["pods/ephemeralcontainers", "pods/log"], "verbs": ["get", "patch"]}]
+
+
+@pytest.mark.usefixtures("kubelet")
+@pytest.mark.parametrize(
+    ("rules", "why"),
+    [(READS, 'cannot patch resource "pods/ephemeralcontainers"'), (READS + STACKS, "has not ended within 1 s")],
+)
+def test_why_there_are_no_stacks_is_said(server, user, tmp_path, rules, why):
+    user.create(pytorchjob("mnist", Master=1, Worker=2))
+    eventually(lambda: user.state("PyTorchJob", "mnist") == "Running")
+    done = person(server, user, tmp_path, rules).run("stacks", "mnist", "--timeout", "1s")
+    assert (done.returncode, why in done.stderr) == (1, True), done.stderr
+    assert ("kubectl create role stacks" in done.stderr) is (rules is READS)
+    added = [len(pod["spec"].get("ephemeralContainers", ())) for pod in user.pods()]
+    assert added == [len(rules) - len(READS)] * 3
+
+
 def test_a_watch_prints_the_rows_that_change(reader, user, kubelet: FakeKubelet):
     user.create(pytorchjob("mnist", Master=1))
     process = subprocess.Popen(reader.command("get", "--watch"), stdout=subprocess.PIPE, text=True)
@@ -91,7 +122,15 @@ def test_a_watch_prints_the_rows_that_change(reader, user, kubelet: FakeKubelet)
 
 def test_who_may_not_read_is_told_so_in_one_line(server, user, tmp_path):
     unknown = person(server, user, tmp_path, [])
-    for words in (("get",), ("explain", "mnist"), ("events", "mnist"), ("wait", "mnist"), ("logs", "mnist")):
+    for words in (
+        ("get",),
+        ("explain", "mnist"),
+        ("events", "mnist"),
+        ("wait", "mnist"),
+        ("logs", "mnist"),
+        ("top", "mnist"),
+        ("stacks", "mnist"),
+    ):
         done = unknown.run(*words)
         assert (done.returncode, done.stdout) == (1, ""), words
         (line,) = done.stderr.splitlines()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import ROUND_UP, Decimal
+from typing import Any
+
+from .coerce import as_mapping
 
 BINARY = {suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 SMALL = {suffix: Decimal(1000) ** -power for power, suffix in enumerate(("m", "u", "n"), 1)}
@@ -24,6 +27,12 @@ def parse_quantity(text: object) -> Decimal | None:
         return None
     number, exponent, suffix = found.groups()
     return Decimal(number + (exponent or "")) * FACTORS[suffix or ""]
+
+
+def requests(container: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the requests of a container; as in its pod, a resource that has only a limit is requested as well."""
+    resources = as_mapping(container.get("resources"))
+    return {**as_mapping(resources.get("limits")), **as_mapping(resources.get("requests"))}
 
 
 def sum_quantities(amounts: Iterable[tuple[object, int]]) -> str:

@@ -13,6 +13,8 @@ JOBS = {
     "get": ("get", "Show jobs, states and why"),
     "explain": ("explain", "Say why, and what to do"),
     "logs": ("logs", "Print output of replicas"),
+    "stacks": ("stacks", "Show what hangs, and where"),
+    "top": ("top", "Show what replicas use"),
     "events": ("events", "Show Events of job and pods"),
     "wait": ("wait", "Wait until a job has ended"),
     "submit": ("submit", "Create jobs, and follow"),

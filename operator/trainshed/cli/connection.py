@@ -39,6 +39,7 @@ class Cluster:
 
     reader: JobReader
     namespace: str
+    rest: RestClient
 
 
 def cluster_options(command: CommandT) -> CommandT:
@@ -63,7 +64,7 @@ async def connected(options: ClusterOptions) -> AsyncIterator[Cluster]:
     credentials = find_credentials(options.kubeconfig, options.context)
     rest = RestClient(HttpTransport(credentials))
     try:
-        yield Cluster(JobReader(rest), options.namespace or credentials.namespace or DEFAULT_NAMESPACE)
+        yield Cluster(JobReader(rest), options.namespace or credentials.namespace or DEFAULT_NAMESPACE, rest)
     finally:
         await rest.close()
 

@@ -31,7 +31,7 @@ async def _explain(cluster: Cluster, name: str) -> int:
 
     from .job_facts import read_facts  # noqa: PLC0415
 
-    facts = await read_facts(cluster, document, kind)
+    facts = await read_facts(cluster.reader, document, kind)
     workload = await cluster.reader.workload(document)
     told = story.tell(facts, document, workload)
     width = terminal_width()

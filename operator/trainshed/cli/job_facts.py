@@ -6,18 +6,16 @@ from trainshed.api import parse, status_codec
 from trainshed.api.actions import Snapshot
 from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document
-from trainshed.client.job_reader import JobKind, NoSuchJob
+from trainshed.client.job_reader import JobKind, JobReader, NoSuchJob
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 from trainshed.plan.facts import Facts
 from trainshed.process import Clock
 
-from .connection import Cluster
 
-
-async def read_facts(cluster: Cluster, document: Document, kind: JobKind) -> Facts:
+async def read_facts(reader: JobReader, document: Document, kind: JobKind) -> Facts:
     """Return the facts of a job as the operator observes them; raises `NoSuchJob` for a kind of another operator."""
     framework, job_defaults = framework_of(kind), JobDefaults()
-    pods = await cluster.reader.pods(document)
+    pods = await reader.pods(document)
     return Facts(
         Snapshot(
             job=parse.job(document, framework, job_defaults),

@@ -15,11 +15,11 @@ from trainshed.api import status_codec
 from trainshed.api.job import Document
 from trainshed.api.objects import Pod
 from trainshed.client import ApiError, Forbidden, TooManyRequests, Unavailable
-from trainshed.client.job_reader import JobKind
 from trainshed.views import log_lines
 from trainshed.views.log_lines import COLOURS, LogLine
 
 from .connection import Cluster
+from .job_pods import Target, pods_of_replicas, replica_of
 
 #: The seconds between two looks for new pods and containers.
 LOOK = 1.0
@@ -41,7 +41,7 @@ class Wanted:
 
     def name(self, pod: Pod, job: Document) -> str:
         """Return what stands before the lines of a pod: its replica, or its name if there are several jobs."""
-        return pod.name if self.several else pod.name.removeprefix(f"{job['metadata']['name']}-")
+        return pod.name if self.several else replica_of(pod, job)
 
     def query(self, container: str, after: str = "") -> dict[str, str]:
         """Return the options of the API for one container; `after` is the time of the last line that is known."""
@@ -53,30 +53,6 @@ class Wanted:
         if self.since is not None:
             found["sinceSeconds"] = str(max(1, round(self.since)))
         return found | ({"tailLines": str(self.tail)} if self.tail is not None else {})
-
-
-def pods_of_replicas(pods: Iterable[Pod], job: Document, wanted: Wanted) -> list[Pod]:
-    """Return the pods of the replicas that are wanted, by role and index."""
-    found = sorted(pods, key=lambda pod: (pod.role, pod.index, pod.name))
-    return [pod for pod in found if not wanted.replicas or {pod.name, wanted.name(pod, job)} & set(wanted.replicas)]
-
-
-class LoggedJob:
-    """A job, and which container of its pods is meant: the one that the user names, else the one that trains."""
-
-    def __init__(self, document: Document, kind: JobKind, named: str) -> None:
-        # The planner's models take a while to import, and are not needed before.
-        from trainshed.plan.failures import own_container  # noqa: PLC0415
-
-        from .job_facts import framework_containers  # noqa: PLC0415
-
-        self.document, self.kind, self._named, self._own_container = document, kind, named, own_container
-        self._by_role = {} if named else framework_containers(document, kind)
-
-    def container(self, pod: Pod) -> str:
-        """Return the name of the container; the first one, as with kubectl, if it is not known which one trains."""
-        own = self._own_container(pod, self._by_role.get(pod.role, ""))
-        return self._named or next((item.name for item in (own, *pod.containers) if item and not item.init), "")
 
 
 class LinePrinter:
@@ -101,7 +77,7 @@ class LinePrinter:
 class Source:
     """The log of one container of one pod; `error` is why it ended early."""
 
-    def __init__(self, cluster: Cluster, pod: Pod, target: LoggedJob, wanted: Wanted) -> None:
+    def __init__(self, cluster: Cluster, pod: Pod, target: Target, wanted: Wanted) -> None:
         self._cluster, self._pod, self._target, self._wanted = cluster, pod, target, wanted
         self.error: ApiError | None = None
         self.last = ""
@@ -131,7 +107,7 @@ class Source:
 class Follower:
     """Follows the logs of a job until it has ended: a new pod and a container that starts again are read as well."""
 
-    def __init__(self, cluster: Cluster, target: LoggedJob, wanted: Wanted, printer: LinePrinter) -> None:
+    def __init__(self, cluster: Cluster, target: Target, wanted: Wanted, printer: LinePrinter) -> None:
         self._cluster, self._target, self._wanted, self._printer = cluster, target, wanted, printer
         self._job = target.document
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -144,7 +120,7 @@ class Follower:
         async with asyncio.TaskGroup() as group:
             while True:
                 job, all_pods = await self._read()
-                pods = pods_of_replicas(all_pods, self._job, self._wanted)
+                pods = pods_of_replicas(all_pods, self._job, self._wanted.replicas)
                 self._printer.widen(self._wanted.name(pod, self._job) for pod in pods)
                 for pod in pods:
                     if pod.uid not in self._tasks and has_started(pod, self._target.container(pod)):

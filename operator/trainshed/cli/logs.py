@@ -11,7 +11,8 @@ import click
 from trainshed.views.log_lines import LogLine
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
-from .log_follower import Follower, LinePrinter, LoggedJob, Source, Wanted, pods_of_replicas
+from .job_pods import Target, pods_of_replicas
+from .log_follower import Follower, LinePrinter, Source, Wanted
 from .parameters import duration, pattern
 
 #: The most logs that are read at a time.
@@ -44,11 +45,11 @@ def logs(job: str, *, options: ClusterOptions, **wanted: object) -> None:
 
 async def _logs(cluster: Cluster, name: str, wanted: Wanted) -> int:
     document, kind = await cluster.reader.find(cluster.namespace, name)
-    target, printer = LoggedJob(document, kind, wanted.container), LinePrinter(wanted)
+    target, printer = Target(document, kind, wanted.container), LinePrinter(wanted)
     if wanted.follow:
         await Follower(cluster, target, wanted, printer).run()
         return 0
-    pods = pods_of_replicas(await cluster.reader.pods(document), document, wanted)
+    pods = pods_of_replicas(await cluster.reader.pods(document), document, wanted.replicas)
     if not pods:
         click.echo("There are no pods of these replicas: their logs went with them.", err=True)
         return 1

@@ -24,7 +24,8 @@ from trainshed.views.rows import full_name, in_one_sentence
 from . import sources
 from .connection import Cluster, ClusterOptions, cluster_options, run, sentence
 from .job_changes import DRY_RUN, dry_run_option
-from .log_follower import Follower, LinePrinter, LoggedJob, Wanted
+from .job_pods import Target
+from .log_follower import Follower, LinePrinter, Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ async def _follow(cluster: Cluster, jobs: Sequence[tuple[Document, JobKind]]) ->
                 told = state
                 click.echo(in_one_sentence(job), err=True)
 
-        last = await Follower(cluster, LoggedJob(document, kind, ""), wanted, printer).run(tell)
+        last = await Follower(cluster, Target(document, kind, ""), wanted, printer).run(tell)
         if last is None:
             click.echo(f"{full_name(document)} is deleted", err=True)
         return 0 if last and status_codec.parse_status(last).true(ConditionType.SUCCEEDED) else 1

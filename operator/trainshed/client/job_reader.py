@@ -21,7 +21,7 @@ from .lists import DOCUMENTS, JSON_OBJECT, PODS, Decoder, decode_items, list_pag
 from .transport import Path, RestClient
 
 T = TypeVar("T")
-CORE, GROUP = "/api/v1", "kubeflow.org"
+CORE, GROUP, METRICS = "/api/v1", "kubeflow.org", "/apis/metrics.k8s.io/v1beta1"
 #: The Workloads of Kueue, which have the uid of their job as a label (pkg/controller/constants of Kueue 0.19).
 KUEUE, JOB_UID = f"/apis/{KUEUE_PREFIX}v1beta1", f"{KUEUE_PREFIX}job-uid"
 #: The versions of the group that jobs have. Others of the group, such as Notebook, are no jobs: their names tell.
@@ -172,11 +172,22 @@ class JobReader:
 
     async def pods(self, job: Document) -> tuple[Pod, ...]:
         """Return the pods of a job by name: those that it controls, not all with its label."""
+        own = (pod for pod in await self._labelled(job, CORE, PODS) if pod.owner == job["metadata"]["uid"])
+        return tuple(sorted(own, key=lambda pod: pod.name))
+
+    async def whole_pods(self, job: Document) -> list[Document]:
+        """Return the pods of a job with all their fields, those that it controls, in any order."""
+        uid = job["metadata"]["uid"]
+        return [pod for pod in await self._labelled(job, CORE, DOCUMENTS) if _controller(pod) == uid]
+
+    async def metrics(self, job: Document) -> list[Document]:
+        """Return the PodMetrics of pods with the job's label; raises `NotFound` and others without metrics-server."""
+        return await self._labelled(job, METRICS, DOCUMENTS)
+
+    async def _labelled(self, job: Document, prefix: str, kind: Decoder[T]) -> list[T]:
         metadata = job["metadata"]
         label = {"labelSelector": f"{JOB_NAME_LABEL}={metadata['name']}"}
-        found = await self._list(Path(CORE, "pods", metadata["namespace"]), PODS, label)
-        own = (pod for pod in found if pod.owner == metadata["uid"])
-        return tuple(sorted(own, key=lambda pod: pod.name))
+        return await self._list(Path(prefix, "pods", metadata["namespace"]), kind, label)
 
     async def events(self, job: Document, pods: Sequence[Pod] = ()) -> list[Document]:
         """Return the Events about a job, and about these pods, in any order: what a table shows of each."""
@@ -266,6 +277,12 @@ def _change(line: bytes, kind: JobKind) -> Change | None:
         if event.get("type") in CHANGES and "metadata" in job:
             return Change(named(dict(job), kind), deleted=event["type"] == DELETED)
     return None
+
+
+def _controller(document: Document) -> str:
+    """Return the uid of the owner that controls an object; empty without one."""
+    owners = map(as_mapping, as_sequence(as_mapping(document.get("metadata")).get("ownerReferences")))
+    return next((parse_text(owner.get("uid")) for owner in owners if owner.get("controller")), "")
 
 
 def named(job: Document, kind: JobKind) -> Document:

@@ -16,7 +16,7 @@ from trainshed.api.objects import (
     DesiredDependent,
     Resource,
 )
-from trainshed.api.quantities import sum_quantities
+from trainshed.api.quantities import requests, sum_quantities
 from trainshed.api.status import MAX_MESSAGE_BYTES, ConditionType
 
 from .conditions import ConditionUpdate
@@ -281,13 +281,7 @@ def _resources(job: Job, min_available: int) -> dict[str, str]:
         min_available -= counted
         containers = as_sequence(_pod_spec(group.template).get("containers")) if counted else ()
         for container in containers:
-            for name, amount in _requests(as_mapping(container)).items():
+            for name, amount in requests(as_mapping(container)).items():
                 if name in amounts or len(amounts) < MAX_RESOURCES:
                     amounts[name].append((amount, counted))
     return {name: sum_quantities(found) for name, found in amounts.items()}
-
-
-def _requests(container: Document) -> Document:
-    """Return the requests of a container; as in its pod, a resource that has only a limit is requested as well."""
-    resources = as_mapping(container.get("resources"))
-    return {**as_mapping(resources.get("limits")), **as_mapping(resources.get("requests"))}

@@ -14,6 +14,7 @@ from trainshed.api.framework import own_container
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import Document, Replica, ReplicaGroup
 from trainshed.api.objects import Phase, Pod
+from trainshed.api.quantities import requests
 from trainshed.api.status import ConditionType, Restart
 from trainshed.plan.facts import Facts
 from trainshed.plan.waiting import ERROR_DELAY, problem
@@ -126,8 +127,7 @@ def _container(facts: Facts, group: ReplicaGroup) -> Document:
 
 def _resources(container: Document) -> str:
     """Return what each replica requests: ` with 8 nvidia.com/gpu, 16Gi memory`."""
-    resources = as_mapping(container.get("resources"))
-    wanted = {**as_mapping(resources.get("limits")), **as_mapping(resources.get("requests"))}
+    wanted = requests(container)
     return f" with {', '.join(f'{amount} {name}' for name, amount in sorted(wanted.items()))}" if wanted else ""
 
 

@@ -66,7 +66,7 @@ def wanted(**fields) -> Wanted:
 
 def printed(replies: Replies, capsys, **fields) -> tuple[int, list[str], str]:
     """The exit code, the lines and the errors of the command."""
-    code = in_virtual_time(logs._logs(Cluster(replies, "ml"), "mnist", wanted(**fields)))
+    code = in_virtual_time(logs._logs(Cluster(replies, "ml", None), "mnist", wanted(**fields)))
     found = capsys.readouterr()
     return code, found.out.splitlines(), found.err
 

@@ -1,0 +1,193 @@
+"""`trainshed stacks`: what all ranks of a job are doing, in groups, without anything in their image."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import version
+
+import click
+import msgspec
+
+from trainshed.api.foreign_text import one_line
+from trainshed.api.job import Document
+from trainshed.api.objects import Phase, Pod
+from trainshed.client import ApiError, Forbidden
+from trainshed.client.ephemeral_containers import EphemeralContainers, NotRun
+from trainshed.views import rank_stacks as view
+from trainshed.views.rank_stacks import PythonProcess
+from trainshed.views.rows import full_name
+
+from .connection import Cluster, ClusterOptions, cluster_options, run
+from .job_pods import Target, pods_of_replicas, replica_of
+from .parameters import duration
+
+#: The image of this version, which has the program and py-spy.
+IMAGE = f"ghcr.io/trainshed/trainshed:{version('trainshed')}"
+#: The most replicas that are read at a time.
+AT_ONCE = 64
+#: Reads the memory of processes of any user (capabilities(7)); Pod Security permits it at the level `privileged` only.
+SECURITY = {"runAsUser": 0, "runAsNonRoot": False, "capabilities": {"add": ["SYS_PTRACE"]}}
+#: What a refusal by Pod Security says, and what to do about this and about a missing right.
+POD_SECURITY = "violates PodSecurity"
+NOT_PERMITTED = (
+    "The namespace does not permit the capability SYS_PTRACE. Its administrator can permit it: kubectl label namespace"
+    " {namespace} --overwrite pod-security.kubernetes.io/enforce=privileged. Without that: kubectl exec POD -- py-spy"
+    " dump --pid 1, if the image has py-spy and runs as root."
+)
+NO_RIGHT = (
+    "Reading stacks needs the right to patch pods/ephemeralcontainers, and to get pods and pods/log: kubectl create"
+    " role stacks -n {namespace} --verb=get,patch --resource=pods,pods/ephemeralcontainers,pods/log"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StacksWanted:
+    """Which replicas are read, and how."""
+
+    replicas: tuple[str, ...]
+    container: str
+    image: str
+    timeout: float
+    whole: bool
+    form: str | None
+
+
+@click.command()
+@click.argument("job")
+@cluster_options
+@click.option(
+    "-r", "--replica", "replicas", multiple=True, help="Only this replica, such as worker-0; may be repeated."
+)
+@click.option("-c", "--container", default="", help="The container (default: the one that trains).")
+@click.option("--image", default=IMAGE, envvar="TRAINSHED_IMAGE", show_default=True, help="Image with Trainshed.")
+@click.option("--timeout", type=duration, default="60s", show_default=True, help="Give a replica up after this time.")
+@click.option("--whole", is_flag=True, help="All frames of each stack.")
+@click.option("-o", "--output", "form", type=click.Choice(["json"]), help="All threads of all processes.")
+def stacks(job: str, *, options: ClusterOptions, **wanted: object) -> None:
+    """Show what each rank of a job is doing: its Python stack, ranks at the same place together.
+
+    An ephemeral container in each pod reads them; the program that trains goes on. Kubernetes keeps such a container in
+    the list of its pod until the pod is deleted.
+
+    JOB is a name (mnist), a kind and a name (pytorchjob/mnist), or @latest for the job that was created last.
+    """
+    run(options, lambda cluster: _stacks(cluster, job, StacksWanted(**wanted)))  # type: ignore[arg-type] # click's types
+
+
+async def _stacks(cluster: Cluster, name: str, wanted: StacksWanted) -> int:
+    document, kind = await cluster.reader.find(cluster.namespace, name)
+    target = Target(document, kind, wanted.container)
+    all_pods = pods_of_replicas(await cluster.reader.pods(document), document, wanted.replicas)
+    pods = [pod for pod in all_pods if pod.phase is Phase.RUNNING and not pod.deleting]
+    if not pods:
+        click.echo(f"No replica runs: trainshed explain {name} says why.", err=True)
+        return 1
+    click.echo(f"Reading the stacks of {len(pods)} replicas …", err=True)
+    reader = Reader(cluster, target, wanted)
+    found = dict(zip((replica_of(pod, document) for pod in pods), await reader.read(pods), strict=True))
+    if wanted.form:
+        click.echo(json.dumps({replica: as_json(result) for replica, result in found.items()}, indent=2))
+    else:
+        show(document, found, len(all_pods) - len(pods), whole=wanted.whole)
+    for text in reader.advice(found.values()):
+        click.echo(text, err=True)
+    return 0 if any(isinstance(result, list) and any(p.threads for p in result) for result in found.values()) else 1
+
+
+#: What a replica has answered: its processes, or why there is no answer.
+Result = list[PythonProcess] | ApiError | NotRun
+
+
+class Reader:
+    """Reads the stacks of pods, some at a time."""
+
+    def __init__(self, cluster: Cluster, target: Target, wanted: StacksWanted) -> None:
+        self._containers, self._target, self._wanted = EphemeralContainers(cluster.rest), target, wanted
+        self._namespace = str(target.document["metadata"]["namespace"])
+        self._turn = asyncio.Semaphore(AT_ONCE)
+
+    async def read(self, pods: Iterable[Pod]) -> list[Result]:
+        """Return what each pod has answered, in their order."""
+        return await asyncio.gather(*map(self._read, pods))
+
+    async def _read(self, pod: Pod) -> Result:
+        async with self._turn:
+            try:
+                output = await self._containers.output(pod, self._container(pod), self._wanted.timeout)
+                return parse(output)
+            except (ApiError, NotRun) as error:
+                return error
+
+    def _container(self, pod: Pod) -> Document:
+        return {
+            "name": f"trainshed-stacks-{secrets.token_hex(4)}",
+            "image": self._wanted.image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["python", "-m", "trainshed.stack_dump"],
+            "targetContainerName": self._target.container(pod),
+            "securityContext": SECURITY,
+        }
+
+    def advice(self, results: Iterable[Result]) -> list[str]:
+        """Return what to do about refusals."""
+        refused = [str(result) for result in results if isinstance(result, Forbidden)]
+        by_policy = any(POD_SECURITY in text for text in refused)
+        by_rights = any(POD_SECURITY not in text for text in refused)
+        texts = ((NOT_PERMITTED, by_policy), (NO_RIGHT, by_rights))
+        return [text.format(namespace=self._namespace) for text, applies in texts if applies]
+
+
+def parse(output: Iterable[bytes]) -> list[PythonProcess]:
+    """Return the processes that `trainshed.stack_dump` has printed; raises `NotRun` if that is something else."""
+    found: list[PythonProcess] = []
+    for line in output:
+        if not line.startswith((b'{"pid"', b'{"left_out"')):
+            raise NotRun(one_line(line.decode(errors="replace"), 300))
+        if line.startswith(b'{"pid"'):
+            try:
+                found.append(msgspec.json.decode(line, type=PythonProcess))
+            except msgspec.DecodeError as error:
+                if not found:  # otherwise it is the last line, which the API server has cut
+                    raise NotRun(f"its output is not what trainshed.stack_dump prints: {error}") from error
+    return found
+
+
+def as_json(result: Result) -> object:
+    """Return a result as it is printed as JSON."""
+    return msgspec.to_builtins(result) if isinstance(result, list) else {"error": one_line(str(result))}
+
+
+def show(document: Document, found: dict[str, Result], others: int, *, whole: bool) -> None:
+    """Print the groups of ranks, and then the replicas without stacks, those with the same reason together."""
+    processes = {replica: result for replica, result in found.items() if isinstance(result, list)}
+    ranks = [rank for replica, result in processes.items() for rank in view.ranks_of(replica, result)]
+    groups = view.grouped(ranks)
+    if groups:
+        job = f"{full_name(document)} in namespace {document['metadata']['namespace']}"
+        click.echo(one_line(f"{job}: {view.headline(groups)}"))
+        click.echo()
+        click.echo("\n".join(view.lines(groups, whole=whole)))
+    for reason, names in without_stacks(found, ranks).items():
+        click.echo(f"No stack of {view.listed(names)}: {reason}", err=True)
+    if others:
+        click.echo(f"{others} more replicas do not run.", err=True)
+
+
+def without_stacks(found: dict[str, Result], ranks: Iterable[view.Rank]) -> dict[str, list[str]]:
+    """Return the names of replicas and ranks whose stacks are not known, by the reason."""
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for rank in ranks:
+        if not rank.frames:
+            reasons[one_line(rank.process.error) or "its first thread runs no Python"].append(rank.name)
+    for replica, result in found.items():
+        if isinstance(result, list):
+            if not result:
+                reasons["no Python process runs in the container"].append(replica)
+        else:
+            reasons[one_line(str(result))].append(replica)
+    return reasons

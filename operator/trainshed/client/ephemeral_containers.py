@@ -1,0 +1,89 @@
+"""Runs a program beside a container of a pod that runs, in an ephemeral container, with the rights of the caller."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from trainshed.api.coerce import as_mapping, as_sequence, parse_text
+from trainshed.api.job import Document
+from trainshed.api.objects import Pod
+
+from . import NotFound
+from .lists import DOCUMENTS
+from .transport import Path, RestClient
+
+CORE = "/api/v1"
+#: Seconds between two looks at the container.
+LOOK = 1.0
+#: The most bytes of output that are read.
+MOST_BYTES = 8 * 1024 * 1024
+
+
+class NotRun(Exception):
+    """The program has not run to its end; the message says why."""
+
+
+class EphemeralContainers:
+    """Runs ephemeral containers; every method may raise an `ApiError`."""
+
+    def __init__(self, rest: RestClient) -> None:
+        self._rest = rest
+
+    async def output(self, pod: Pod, container: Document, seconds: float) -> list[bytes]:
+        """Add a container to a pod, wait for its end, and return the lines of its output; raises `NotRun`.
+
+        Kubernetes removes an ephemeral container only with its pod: its entry stays in the pod after it has ended.
+        """
+        await self._add(pod, container)
+        name = str(container["name"])
+        why = ["it has not started"]
+        try:
+            await asyncio.wait_for(self._ended(pod, name, why), seconds)
+        except TimeoutError:
+            raise NotRun(f"container {name} has not ended within {seconds:.0f} s: {why[-1]}") from None
+        query = {"container": name, "limitBytes": str(MOST_BYTES)}
+        return [line async for line in self._rest.log(Path(CORE, "pods", pod.namespace, pod.name, "log"), query)]
+
+    async def _add(self, pod: Pod, container: Document) -> None:
+        """Add the container to those that the pod has.
+
+        The list is sent whole. If another one was added meanwhile the server refuses it, as none may be removed.
+        """
+        document = await self._read(pod)
+        known = as_sequence(as_mapping(document.get("spec")).get("ephemeralContainers"))
+        body = {"metadata": {"uid": pod.uid}, "spec": {"ephemeralContainers": [*known, container]}}
+        await self._rest.call("PATCH", Path(CORE, "pods", pod.namespace, pod.name, "ephemeralcontainers"), body)
+
+    async def _ended(self, pod: Pod, name: str, why: list[str]) -> None:
+        """Wait for the end of a container; `why` gets the reason why it does not run. Raises `NotRun`."""
+        while True:
+            state = _state(await self._read(pod), name)
+            if "terminated" in state:
+                return
+            waiting = as_mapping(state.get("waiting"))
+            if waiting:
+                why.append(": ".join(text for key in ("reason", "message") if (text := parse_text(waiting.get(key)))))
+            elif "running" in state:
+                why.append("it runs")
+            await asyncio.sleep(LOOK)
+
+    async def _read(self, pod: Pod) -> Document:
+        try:
+            answer = await self._rest.call("GET", Path(CORE, "pods", pod.namespace, pod.name))
+        except NotFound:
+            raise NotRun("the pod is gone") from None
+        document = DOCUMENTS.answer(answer)
+        if as_mapping(document.get("metadata")).get("uid") != pod.uid:
+            raise NotRun("another pod has its name now")
+        return document
+
+
+def _state(pod: Document, name: str) -> Mapping[str, Any]:
+    """Return the state of an ephemeral container, which the kubelet reports once it has seen it."""
+    phase = as_mapping(pod.get("status")).get("phase")
+    if phase in ("Succeeded", "Failed"):
+        raise NotRun("the pod has ended meanwhile")
+    listed = map(as_mapping, as_sequence(as_mapping(pod.get("status")).get("ephemeralContainerStatuses")))
+    return next((as_mapping(item.get("state")) for item in listed if item.get("name") == name), {})

@@ -1,0 +1,114 @@
+"""Prints what the Python processes that it can see are doing: the program of the container of `trainshed stacks`.
+
+The container shares the process namespace of the one that trains. Each process is a line of JSON, see `describe`; the
+last line has `left_out`, the number of further processes. py-spy reads the stacks; nothing has to be in the image that
+trains. Only the standard library is imported, and nothing is ever written to the processes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess  # nosec B404 - runs py-spy
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+#: The most processes, threads of one, and frames of one thread that are printed, and the length of a text.
+MOST_PROCESSES, MOST_THREADS, MOST_FRAMES, MOST_TEXT = 64, 32, 60, 300
+#: Processes that are read at a time, and the seconds after which one is given up.
+AT_ONCE, SECONDS = 4, 15.0
+#: The variables that say which rank a process is, as torchrun and JAX's and Paddle's launchers set them.
+RANKS = ("RANK", "LOCAL_RANK")
+NO_PROGRAM = "py-spy is not installed here: it comes with trainshed's image, or with: pip install py-spy"
+NO_RIGHT = "the process may not be read: this needs root and the capability SYS_PTRACE"
+
+
+def main() -> None:
+    """Print all Python processes but this one."""
+    found = list(python_processes())
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for text in pool.map(lambda pid: json.dumps(describe(pid)), found[:MOST_PROCESSES]):
+            write(text)
+    write(json.dumps({"left_out": max(0, len(found) - MOST_PROCESSES)}))
+
+
+def write(line: str) -> None:
+    """Print a line at once: what is there counts if the program is ended."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def python_processes() -> Iterator[int]:
+    """Yield the pids of all Python processes but this one and its parent."""
+    pids = sorted(int(name.name) for name in Path("/proc").glob("[0-9]*"))
+    return (pid for pid in pids if pid not in (os.getpid(), os.getppid()) and is_python(pid))
+
+
+def is_python(pid: int) -> bool:
+    """Return whether a process runs Python: its program is called so, or it has loaded the library."""
+    folder = Path(f"/proc/{pid}")
+    with suppress(OSError):
+        if (folder / "exe").readlink().name.startswith("python"):
+            return True
+        return "libpython" in (folder / "maps").read_text(errors="replace")
+    return False
+
+
+def describe(pid: int) -> dict[str, Any]:
+    """Return pid, parent, command and ranks of a process, and its threads, or the error why there are none.
+
+    A thread has a name, whether the process began with it, and frames, the innermost first: each is a function,
+    a path and a line.
+    """
+    folder = Path(f"/proc/{pid}")
+    known: dict[str, Any] = {"pid": pid}
+    with suppress(OSError, ValueError, IndexError):
+        known["parent"] = int((folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+        words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        known["command"] = " ".join(words).strip()[:MOST_TEXT]
+        variables = (folder / "environ").read_bytes().decode(errors="replace").split("\0")
+        pairs = dict(variable.partition("=")[::2] for variable in variables)
+        known |= {name: pairs[name][:MOST_TEXT] for name in RANKS if name in pairs}
+    try:
+        return known | {"threads": threads(pid)}
+    except (OSError, RuntimeError) as error:
+        return known | {"error": str(error)[:MOST_TEXT]}
+
+
+def threads(pid: int) -> list[dict[str, Any]]:
+    """Return the threads of a Python process, the first one first; raises OSError and RuntimeError."""
+    places = (os.environ.get("PATH", ""), str(Path(sys.executable).parent))
+    program = shutil.which("py-spy", path=os.pathsep.join(places))
+    if program is None:
+        raise RuntimeError(NO_PROGRAM)
+    command = (program, "dump", "--json", "--pid", str(pid))
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)  # noqa: S603 # nosec B603 - its words are fixed
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"the stack could not be read within {SECONDS:.0f} s") from None
+    if done.returncode:
+        errors = done.stderr.decode(errors="replace")
+        raise RuntimeError(NO_RIGHT if "ermission denied" in errors.lower() else " ".join(errors.split()))
+    try:
+        found = [_thread(pid, thread) for thread in json.loads(done.stdout)]
+    except (ValueError, KeyError, TypeError) as error:
+        raise RuntimeError(f"py-spy printed something else than stacks: {error}") from error
+    return sorted(found, key=lambda thread: not thread["main"])[:MOST_THREADS]
+
+
+def _thread(pid: int, thread: dict[str, Any]) -> dict[str, Any]:
+    frames = [
+        (str(item["name"])[:MOST_TEXT], str(item["filename"])[:MOST_TEXT], item["line"]) for item in thread["frames"]
+    ]
+    name = str(thread["thread_name"] or "")[:MOST_TEXT]
+    main = thread["os_thread_id"] == pid or name == "MainThread"
+    return {"name": name, "main": main, "frames": frames[:MOST_FRAMES]}
+
+
+if __name__ == "__main__":
+    main()

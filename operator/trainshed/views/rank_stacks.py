@@ -1,0 +1,194 @@
+"""What the ranks of a job are doing: their stacks in groups, so that the one that does something else is seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+
+import msgspec
+
+from trainshed.api.foreign_text import one_line
+
+#: The folders of installed packages, and of Python's own modules.
+PACKAGES = re.compile(r"/(?:site|dist)-packages/")
+LIBRARY = re.compile(r"/lib(?:64)?/python3[^/]*/|^(?=<frozen )")
+#: The functions of frameworks in which a rank waits for all others.
+COLLECTIVES = (
+    *("all_reduce", "reduce", "barrier", "monitored_barrier", "broadcast", "all_gather", "gather", "scatter"),
+    *("all_to_all", "reduce_scatter", "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single"),
+    *("allreduce", "allgather", "alltoall", "sync_global_devices", "init_process_group", "rendezvous"),
+)
+#: The most frames of a group that are shown, unless all are wanted, and the most names of ranks in one line.
+SHOWN, NAMED = 6, 8
+
+
+class Frame(msgspec.Struct, frozen=True, array_like=True):
+    """A function that is being called, the path of its file, and the line."""
+
+    function: str
+    path: str
+    line: int
+
+    def __str__(self) -> str:
+        return one_line(f"{self.function} ({short_path(self.path)}:{self.line})")
+
+
+class Thread(msgspec.Struct, frozen=True):
+    """A thread of a process, its innermost frame first; `main` is the one that the process began with."""
+
+    name: str
+    main: bool
+    frames: tuple[Frame, ...]
+
+
+class PythonProcess(msgspec.Struct, frozen=True):
+    """A Python process as `trainshed.stack_dump` describes it; with `error` it has no threads."""
+
+    pid: int
+    parent: int = 0
+    command: str = ""
+    rank: str = msgspec.field(default="", name="RANK")
+    local_rank: str = msgspec.field(default="", name="LOCAL_RANK")
+    threads: tuple[Thread, ...] = ()
+    error: str = ""
+
+
+class Rank(msgspec.Struct, frozen=True):
+    """A process that trains, under the name of its replica."""
+
+    name: str
+    process: PythonProcess
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """What its first thread does."""
+        return next((thread.frames for thread in self.process.threads if thread.main), ())
+
+
+class RankGroup(msgspec.Struct, frozen=True):
+    """Ranks that are at the same place."""
+
+    frames: tuple[Frame, ...]
+    ranks: tuple[Rank, ...]
+
+    @property
+    def place(self) -> Frame | None:
+        """The innermost frame that is not Python's own, where there is one."""
+        return next((frame for frame in self.frames if not is_library(frame.path)), next(iter(self.frames), None))
+
+    @property
+    def waits(self) -> bool:
+        """Whether the ranks wait for all others."""
+        return any(frame.function.rpartition(".")[2] in COLLECTIVES for frame in self.frames)
+
+
+def short_path(path: str) -> str:
+    """Return the path of a module below the folder of packages or of Python, or else only its last part."""
+    for folder in (PACKAGES, LIBRARY):
+        if folder.search(path):
+            return folder.split(path)[-1]
+    return PurePosixPath(path).name
+
+
+def is_library(path: str) -> bool:
+    """Return whether a file belongs to Python itself."""
+    return bool(LIBRARY.search(path)) and not PACKAGES.search(path)
+
+
+def is_users(path: str) -> bool:
+    """Return whether a file is neither of Python nor of an installed package."""
+    return not LIBRARY.search(path) and not PACKAGES.search(path)
+
+
+def ranks_of(replica: str, processes: Sequence[PythonProcess]) -> list[Rank]:
+    """Return the processes of a replica that train: not launchers such as torchrun, and no loaders of data.
+
+    They are those with LOCAL_RANK, or without any such all, but not the children of another one.
+    """
+    marked = [process for process in processes if process.local_rank] or list(processes)
+    known = {process.pid for process in marked}
+    parents = {process.pid: process.parent for process in processes}
+    found = [process for process in marked if not _has_ancestor(process.pid, known, parents)]
+    return [Rank(_name(replica, process, several=len(found) > 1), process) for process in found]
+
+
+def _has_ancestor(pid: int, known: set[int], parents: dict[int, int]) -> bool:
+    seen = {pid}
+    while (pid := parents.get(pid, 0)) and pid not in seen:
+        if pid in known:
+            return True
+        seen.add(pid)
+    return False
+
+
+def _name(replica: str, process: PythonProcess, *, several: bool) -> str:
+    if not several:
+        return replica
+    return f"{replica}/rank {one_line(process.rank, 12)}" if process.rank else f"{replica}/pid {process.pid}"
+
+
+def grouped(ranks: Iterable[Rank]) -> list[RankGroup]:
+    """Return the ranks by where they are, the largest group first: by the place, and the user's line that led there."""
+    found: dict[object, list[Rank]] = {}
+    for rank in ranks:
+        if rank.frames:
+            place = RankGroup(rank.frames, (rank,)).place
+            own = next((frame for frame in rank.frames if is_users(frame.path)), None)
+            found.setdefault((place and (place.function, place.path), own), []).append(rank)
+    groups = [RankGroup(members[0].frames, tuple(members)) for members in found.values()]
+    return sorted(groups, key=lambda group: -len(group.ranks))
+
+
+def headline(groups: Sequence[RankGroup]) -> str:
+    """Return in one sentence what the ranks are doing, and which of them others wait for."""
+    parts = [f"{_who(group)} {'is' if len(group.ranks) == 1 else 'are'} in {_function(group)}" for group in groups]
+    waiting, busy = [group for group in groups if group.waits], [group for group in groups if not group.waits]
+    text = ", ".join(parts[:NAMED]) + (f", and {len(parts) - NAMED} more groups" if len(parts) > NAMED else "")
+    if waiting and busy:
+        return f"{text}. The others may be waiting for {_names([rank for group in busy for rank in group.ranks])}."
+    return f"{text}."
+
+
+def _function(group: RankGroup) -> str:
+    return one_line(group.place.function if group.place else "nothing", 80)
+
+
+def _who(group: RankGroup) -> str:
+    return group.ranks[0].name if len(group.ranks) == 1 else f"{len(group.ranks)} ranks"
+
+
+def _names(ranks: Sequence[Rank]) -> str:
+    return listed([rank.name for rank in ranks])
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names in one line, not all if there are many."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def lines(groups: Sequence[RankGroup], *, whole: bool) -> list[str]:
+    """Return the groups with their stacks, the innermost frame first, and only the important ones if not `whole`."""
+    found = []
+    for group in groups:
+        found.append(f"{_count(group)}: {_names(group.ranks)}")
+        frames = group.frames if whole else _important(group.frames)
+        found += [f"    {frame}" for frame in frames]
+        if len(frames) < len(group.frames):
+            found.append(f"    … {len(group.frames) - len(frames)} more frames (--whole)")
+        found.append("")
+    return found[:-1]
+
+
+def _count(group: RankGroup) -> str:
+    return "1 rank" if len(group.ranks) == 1 else f"{len(group.ranks)} ranks"
+
+
+def _important(frames: Sequence[Frame]) -> list[Frame]:
+    """Return the place, the frames of the user above it, and what is between them if that is short."""
+    start = next((number for number, frame in enumerate(frames) if not is_library(frame.path)), 0)
+    own = [number for number, frame in enumerate(frames) if number > start and is_users(frame.path)]
+    if own and own[0] - start < SHOWN:
+        return list(frames[start : own[0] + SHOWN])[:SHOWN]
+    return [frames[start], *(frames[number] for number in own)][:SHOWN]

@@ -1,0 +1,90 @@
+"""The rows of `trainshed top`: what each replica requests, and what it uses of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+
+from trainshed.api.coerce import as_mapping, as_sequence, parse_text
+from trainshed.api.foreign_text import one_line
+from trainshed.api.job import Document
+from trainshed.api.quantities import parse_quantity, requests, sum_quantities
+
+COLUMNS = ("REPLICA", "NODE", "STATUS", "CPU", "CPU REQUEST", "MEMORY", "MEMORY REQUEST", "DEVICES")
+CPU, MEMORY = "cpu", "memory"
+UNKNOWN, NONE, TOTAL = "<unknown>", "<none>", "total"
+MEBIBYTE = Decimal(1024) ** 2
+Usage = Mapping[str, Decimal | None]
+
+
+def rows(job: str, pods: Sequence[Document], metrics: Iterable[Document]) -> list[tuple[str, ...]]:
+    """Return a row for each pod by the names of replicas, and the sums if there are several.
+
+    `metrics` are the PodMetrics of metrics.k8s.io; a pod that has none, such as one that does not run, has no usage.
+    """
+    used = {parse_text(as_mapping(item.get("metadata")).get("name")): _usage(item) for item in metrics}
+    found = [_row(job, pod, used.get(_name(pod), {})) for pod in sorted(pods, key=_order)]
+    if len(pods) > 1:
+        whole = [container for pod in pods for container in _containers(pod)]
+        known = [used.get(_name(pod), {}) for pod in pods]
+        sums = {name: _sum(usage.get(name) for usage in known) for name in (CPU, MEMORY)}
+        found.append((TOTAL, "", "", *_amounts(whole, sums)))
+    return [tuple(map(one_line, row)) for row in found]
+
+
+def _row(job: str, pod: Document, used: Usage) -> tuple[str, ...]:
+    node = parse_text(as_mapping(pod.get("spec")).get("nodeName")) or NONE
+    phase = parse_text(as_mapping(pod.get("status")).get("phase"))
+    return (_name(pod).removeprefix(f"{job}-"), node, phase, *_amounts(_containers(pod), used))
+
+
+def _amounts(containers: Sequence[Document], used: Usage) -> tuple[str, ...]:
+    wanted = [requests(container) for container in containers]
+    names = sorted({name for resources in wanted for name in resources if "/" in name})
+    devices = (f"{sum_quantities((item.get(name), 1) for item in wanted)} {name}" for name in names)
+    return (
+        _cpu(used.get(CPU)) or UNKNOWN,
+        _cpu(_requested(wanted, CPU)) or NONE,
+        _memory(used.get(MEMORY)) or UNKNOWN,
+        _memory(_requested(wanted, MEMORY)) or NONE,
+        ", ".join(devices) or NONE,
+    )
+
+
+def _requested(wanted: Iterable[Document], name: str) -> Decimal | None:
+    return _sum(parse_quantity(resources.get(name)) for resources in wanted)
+
+
+def _sum(amounts: Iterable[Decimal | None]) -> Decimal | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known, Decimal(0)) if known else None
+
+
+def _cpu(amount: Decimal | None) -> str:
+    """Return processors in thousandths, as `kubectl top` shows them."""
+    return "" if amount is None else f"{amount * 1000:.0f}m"
+
+
+def _memory(amount: Decimal | None) -> str:
+    """Return bytes in MiB, as `kubectl top` shows them."""
+    return "" if amount is None else f"{amount / MEBIBYTE:.0f}Mi"
+
+
+def _usage(metrics: Document) -> Usage:
+    """Return what the containers of a pod use together."""
+    used = [as_mapping(as_mapping(item).get("usage")) for item in as_sequence(metrics.get("containers"))]
+    return {name: _sum(parse_quantity(item.get(name)) for item in used) for name in (CPU, MEMORY)}
+
+
+def _name(pod: Document) -> str:
+    return parse_text(as_mapping(pod.get("metadata")).get("name"))
+
+
+def _order(pod: Document) -> tuple[str, int, str]:
+    """Return what sorts pods by role and index: worker-2 comes before worker-10."""
+    role, _, index = _name(pod).rpartition("-")
+    return role, int(index) if index.isdecimal() else 0, _name(pod)
+
+
+def _containers(pod: Document) -> list[Document]:
+    return [dict(as_mapping(item)) for item in as_sequence(as_mapping(pod.get("spec")).get("containers"))]
