@@ -29,6 +29,7 @@ JOBS = {
 }
 ADMINISTRATORS = {
     "operator": ("operator", "Run the operator"),
+    "doctor": ("doctor", "Check the installation"),
     "crds": ("crds", "Print the CRDs"),
     "migrate": ("migrate", "Preview it from v1"),
     "remove-finalizers": ("remove_finalizers", "Release pods"),

@@ -21,7 +21,7 @@ TORCH, PADDLE = "PyTorchJob", "PaddleJob"
 GLOO, NCCL = re.compile(r"(?<![\w./-])gloo(?![\w./-])", re.IGNORECASE), "nccl"
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 # nosec B108 - a mount, not a file
 SHELLS = ("sh", "bash", "ash", "dash", "zsh")
-#: Names of variables that hold a secret: their last words.
+#: How the names of variables end that hold a secret.
 SECRET_NAME = re.compile(
     r"(?:^|_)(?:TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|ACCESS_?KEY|SECRET_?KEY|PRIVATE_?KEY)$", re.IGNORECASE
 )

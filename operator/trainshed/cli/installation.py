@@ -1,0 +1,272 @@
+"""Reads what `trainshed doctor` looks at, each part as far as the caller may."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from itertools import islice
+
+import click
+
+from trainshed.api.coerce import as_mapping, as_sequence, parse_text
+from trainshed.api.framework import Framework
+from trainshed.api.job import Document
+from trainshed.client import AdmissionDenied, ApiError, Forbidden, NotFound
+from trainshed.client.client import LEASES
+from trainshed.client.job_reader import GROUP, JobKind, NoSuchJob
+from trainshed.client.lists import DOCUMENTS, decode_items, list_pages
+from trainshed.client.transport import Path, RestClient
+from trainshed.config import Config
+from trainshed.frameworks import FRAMEWORKS, served
+from trainshed.process import Clock
+from trainshed.views import diagnosis
+from trainshed.views.diagnosis import Diagnosis, Unreadable, Verdict, name_of, namespace_of
+
+from .connection import Cluster
+from .operator_flags import config_of
+from .operators import OWN_LABEL, OWN_NAME, ClusterState, command_line
+
+#: Seconds between two reads of a Lease, in which a leader renews it once at least.
+BETWEEN = 3.0
+APPS, RBAC = "/apis/apps/v1", "/apis/rbac.authorization.k8s.io/v1"
+EXTENSIONS = "/apis/apiextensions.k8s.io/v1"
+REVIEWS = Path("/apis/authorization.k8s.io/v1", "selfsubjectaccessreviews")
+KUEUE, MONITORING = "kueue.x-k8s.io", "monitoring.coreos.com"
+LABELLED = {"labelSelector": f"{OWN_LABEL}={OWN_NAME}"}
+#: The roles of the smallest job of a kind.
+LEAST = {"PyTorchJob": ("Master",), "XGBoostJob": ("Master",), "MPIJob": ("Launcher", "Worker")}
+#: An annotation that does not exist, with the prefix of those that the admission policy knows.
+UNKNOWN_ANNOTATION = "trainshed.dev/doctor"
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What is known of the operators: their Deployments, which of them are confirmed, and the settings of the first."""
+
+    deployments: tuple[Document, ...]
+    confirmed: tuple[str, ...]
+    settings: Config | None
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the first operator; empty without one."""
+        return namespace_of(self.deployments[0]) if self.deployments else ""
+
+
+async def examine(cluster: Cluster, own_version: str) -> AsyncIterator[Diagnosis]:
+    """Yield the state of each part; raises an `ApiError` if the API server does not answer at all."""
+    rest, namespace = cluster.reader.rest, cluster.namespace
+    yield diagnosis.kubernetes(DOCUMENTS.answer(await rest.call("GET", Path("", "version"))))
+    try:
+        kinds = await cluster.reader.kinds()
+    except NoSuchJob as error:
+        yield Diagnosis(Verdict.FAILED, "CRDs", str(error))
+        kinds = []
+    for found in await _definitions(rest, kinds):
+        yield found
+    installed = await _installed(rest)
+    if isinstance(installed, Unreadable):
+        yield installed.of("Operator")
+    else:
+        for found in await _operator(rest, installed, own_version):
+            yield found
+    parts = await asyncio.gather(
+        _validation(rest, kinds, namespace), _rights(rest, kinds, namespace), _neighbours(rest, installed, namespace)
+    )
+    for found in (one for part in parts for one in part):
+        yield found
+
+
+async def _list(rest: RestClient, path: Path, query: dict[str, str] | None = None) -> list[Document] | Unreadable:
+    """Return objects, none if the cluster has no such kind."""
+    try:
+        pages = [page async for page in list_pages(rest, path, query or {})]
+    except NotFound:
+        return []
+    except Forbidden:
+        return Unreadable(_right("list", path))
+    return [item for page in pages for item in decode_items(DOCUMENTS, page, path.plural)]
+
+
+def _right(verb: str, path: Path) -> str:
+    group = path.prefix.split("/")[2] if path.prefix.startswith("/apis/") else ""
+    where = f" in namespace {path.namespace}" if path.namespace else " in the whole cluster"
+    return f"{verb} {path.plural}{f'.{group}' if group else ''}{where}"
+
+
+async def _definitions(rest: RestClient, kinds: list[JobKind]) -> list[Diagnosis]:
+    found = await _list(rest, Path(EXTENSIONS, "customresourcedefinitions"))
+    if isinstance(found, Unreadable):
+        listed = ", ".join(kind.kind for kind in kinds)
+        return [Diagnosis(Verdict.OK, "CRDs", f"the cluster has {listed}")] * bool(kinds) + [found.of("CRDs")]
+    versions = [kind.prefix.rpartition("/")[2] for kind in kinds if kind.kind == "MPIJob"]
+    return list(diagnosis.definitions(found, served(next(iter(versions), "v1")))) if kinds else []
+
+
+async def _installed(rest: RestClient) -> Installed | Unreadable:
+    """Return the operators: those to which a ClusterRoleBinding gives rights, or others if there are none of these."""
+    found = await _list(rest, Path(APPS, "deployments"), LABELLED)
+    if isinstance(found, Unreadable):
+        return found
+    bindings = await _list(rest, Path(RBAC, "clusterrolebindings"))
+    known = () if isinstance(bindings, Unreadable) else tuple(bindings)
+    confirmed = ClusterState(tuple(found), (), (), known).own_deployments
+    items = confirmed or tuple(found)
+    names = tuple(map(_where, found if isinstance(bindings, Unreadable) else confirmed))
+    return Installed(items, names, _settings(items[0]) if items else None)
+
+
+def _where(item: Document) -> str:
+    return f"{namespace_of(item)}/{name_of(item)}"
+
+
+def _settings(item: Document) -> Config | None:
+    """Return what the flags in a Deployment mean; None if this version does not know them."""
+    flags = command_line(item)
+    try:
+        return config_of(flags[1:] if flags[:1] == ("operator",) else flags, own=False)
+    except click.UsageError:
+        return None
+
+
+async def _operator(rest: RestClient, installed: Installed, own_version: str) -> list[Diagnosis]:
+    if not installed.deployments:
+        message = f"there is no Deployment of the operator; {diagnosis.INSTALL}, unless it runs outside of the cluster"
+        return [Diagnosis(Verdict.FAILED, "Operator", message)]
+    found = [
+        one
+        for item in installed.deployments
+        for one in diagnosis.deployment(item, own_version, confirmed=_where(item) in installed.confirmed)
+    ]
+    if len(installed.confirmed) > 1:
+        message = "there are several operators, which is right only if they have different namespaces or kinds"
+        found.append(Diagnosis(Verdict.WARNING, "Operator", message))
+    return [*found, await _leader(rest, installed)]
+
+
+async def _leader(rest: RestClient, installed: Installed) -> Diagnosis:
+    settings = installed.settings
+    if settings is None:
+        message = "the operator has flags that trainshed here does not know, so its Lease is not known either"
+        return Diagnosis(Verdict.UNKNOWN, "Leader", message)
+    if not settings.leader_elect:
+        return Diagnosis(
+            Verdict.OK, "Leader", "leader election is off (--no-leader-elect): one replica at most may run"
+        )
+    path = Path(LEASES, "leases", settings.lease_namespace or installed.namespace, settings.lease_name)
+    name, now = f"{path.namespace}/{path.name}", Clock().now
+    try:
+        first = later = await _get(rest, path)
+        found = diagnosis.leader(name, first, later, now())
+        if found.verdict is Verdict.FAILED and first is not None:
+            await asyncio.sleep(BETWEEN)
+            found = diagnosis.leader(name, first, await _get(rest, path), now())
+    except Forbidden:
+        return Unreadable(_right("get", path)).of("Leader")
+    return found
+
+
+async def _get(rest: RestClient, path: Path) -> Document | None:
+    try:
+        return DOCUMENTS.answer(await rest.call("GET", path))
+    except NotFound:
+        return None
+
+
+def _smallest(framework: Framework, *, image: str, annotation: str = "") -> Document:
+    template = {"spec": {"containers": [{"name": framework.container.name, "image": image}]}}
+    roles = {role: {"replicas": 1, "template": template} for role in LEAST.get(framework.kind, ("Worker",))}
+    annotations = {annotation: "true"} if annotation else {}
+    metadata = {"generateName": "trainshed-doctor-", "annotations": annotations}
+    spec = {framework.field: roles, "runPolicy": {}}
+    return {"apiVersion": framework.api_version, "kind": framework.kind, "metadata": metadata, "spec": spec}
+
+
+async def _validation(rest: RestClient, kinds: list[JobKind], namespace: str) -> list[Diagnosis]:
+    """Try to create jobs in a dry run: one without faults, one that the CRD refuses, and one for the policy."""
+    prefixes = {(kind.kind, kind.prefix) for kind in kinds}
+    framework = next((one for one in served("v1") if (one.kind, one.prefix) in prefixes), None)
+    if framework is None:
+        return []
+    path = Path(framework.prefix, framework.plural, namespace)
+
+    async def tried(job: Document) -> ApiError | None:
+        try:
+            await rest.call("POST", path, job, {"dryRun": "All"})
+        except ApiError as error:
+            return error
+        return None
+
+    valid, invalid, annotated = (
+        _smallest(framework, image="example.com/none:1"),
+        _smallest(framework, image=""),
+        _smallest(framework, image="example.com/none:1", annotation=UNKNOWN_ANNOTATION),
+    )
+    accepted = await tried(valid)
+    if isinstance(accepted, Forbidden) and not isinstance(accepted, AdmissionDenied):
+        return [Unreadable(_right("create", path)).of("Validation")]
+    return list(diagnosis.validation(accepted, await tried(invalid), await tried(annotated), framework.kind))
+
+
+async def _rights(rest: RestClient, kinds: list[JobKind], namespace: str) -> list[Diagnosis]:
+    """Ask the API server what the caller may do."""
+    jobs = [(kind.plural, GROUP) for kind in kinds] or [(one.plural, GROUP) for one in FRAMEWORKS]
+    pods, log, debug, events = ("pods", ""), ("pods/log", ""), ("pods/ephemeralcontainers", ""), ("events", "")
+    needs = {
+        "see jobs": [
+            *(("get", one) for one in jobs),
+            *(("list", one) for one in jobs),
+            ("list", pods),
+            ("list", events),
+        ],
+        "read logs": [("get", log)],
+        "act on jobs": [(verb, one) for verb in ("create", "patch", "delete") for one in jobs],
+        "look into processes (trainshed stacks)": [("patch", debug)],
+    }
+
+    async def denied(verb: str, resource: tuple[str, str]) -> str:
+        plural, _, subresource = resource[0].partition("/")
+        wanted = {"namespace": namespace, "verb": verb, "group": resource[1], "resource": plural}
+        body = {"spec": {"resourceAttributes": wanted | {"subresource": subresource}}}
+        answer = DOCUMENTS.answer(await rest.call("POST", REVIEWS, body))
+        return "" if as_mapping(answer.get("status")).get("allowed") is True else f"{verb} {resource[0]}"
+
+    try:
+        answers = await asyncio.gather(*(denied(*need) for group in needs.values() for need in group))
+    except Forbidden:
+        return [Unreadable(_right("create", REVIEWS)).of("Rights")]
+    left = iter(answers)
+    missing = {purpose: [*filter(None, islice(left, len(group)))] for purpose, group in needs.items()}
+    return list(diagnosis.rights(missing, namespace))
+
+
+async def _neighbours(rest: RestClient, installed: Installed | Unreadable, namespace: str) -> list[Diagnosis]:
+    """Say which others the cluster has, by discovery, and what is set for them."""
+    try:
+        answer = DOCUMENTS.answer(await rest.call("GET", Path("", "apis")))
+    except Forbidden:
+        return [Unreadable("get /apis").of("Neighbours")]
+    groups = {parse_text(item.get("name")): item for item in map(as_mapping, as_sequence(answer.get("groups")))}
+    known = None if isinstance(installed, Unreadable) else installed
+    flag = known.settings.job_defaults.gang_scheduler if known and known.settings else None
+    found = list(diagnosis.schedulers(groups, flag))
+    if KUEUE in groups:
+        listed = await _list(rest, Path(_prefix(groups[KUEUE]), "localqueues", namespace))
+        found.append(listed.of("Kueue") if isinstance(listed, Unreadable) else diagnosis.queues(listed, namespace))
+    if MONITORING in groups and known and known.namespace:
+        found.append(await _monitors(rest, _prefix(groups[MONITORING]), known.namespace))
+    return found or [Diagnosis(Verdict.OK, "Neighbours", "none of Kueue, gang schedulers and Prometheus Operator")]
+
+
+def _prefix(group: Document) -> str:
+    return f"/apis/{parse_text(as_mapping(group.get('preferredVersion')).get('groupVersion'))}"
+
+
+async def _monitors(rest: RestClient, prefix: str, namespace: str) -> Diagnosis:
+    lists = [
+        await _list(rest, Path(prefix, plural, namespace), LABELLED) for plural in ("podmonitors", "servicemonitors")
+    ]
+    refused = [one for one in lists if isinstance(one, Unreadable)]
+    items: Iterable[Document] = (item for one in lists if not isinstance(one, Unreadable) for item in one)
+    return refused[0].of("Prometheus") if refused else diagnosis.monitors(list(items), namespace)

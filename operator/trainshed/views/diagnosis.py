@@ -1,0 +1,249 @@
+"""What `trainshed doctor` says about an installation: pure functions from what was read to sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from trainshed.api import gang
+from trainshed.api.coerce import as_mapping, as_sequence, parse_count, parse_text, parse_time
+from trainshed.api.framework import Framework
+from trainshed.api.job import Document
+from trainshed.client import ApiError, Unavailable
+from trainshed.crd import definition
+
+from .durations import human
+
+#: The oldest Kubernetes that is supported.
+OLDEST = (1, 30)
+VERSION_LABEL = "app.kubernetes.io/version"
+INSTALL = "docs/operations.md says how to install it"
+UPDATE = "update it with trainshed crds | kubectl apply --server-side --force-conflicts -f -"
+LOGS = "kubectl describe and kubectl logs of its pods say why"
+
+
+class Verdict(StrEnum):
+    """What was found about a part of the installation; UNKNOWN where the caller may not look."""
+
+    OK = "OK"
+    WARNING = "WARNING"
+    FAILED = "FAILED"
+    UNKNOWN = "UNKNOWN"
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """The verdict about a part, and a sentence that says what to do unless all is well."""
+
+    verdict: Verdict
+    part: str
+    message: str
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """The caller may not read something; `right` is what the caller lacks."""
+
+    right: str
+
+    def of(self, part: str) -> Diagnosis:
+        """Return what is said about the part."""
+        return Diagnosis(Verdict.UNKNOWN, part, f"you are not permitted to look: ask for the right to {self.right}")
+
+
+def definitions(found: Iterable[Document], frameworks: Sequence[Framework]) -> Iterator[Diagnosis]:
+    """Yield how the CRDs of these kinds differ from those of this version; `found` are those of the cluster."""
+    part = "CRDs"
+    installed = {name_of(item): item for item in found}
+    same = []
+    for framework in frameworks:
+        name = f"{framework.plural}.kubeflow.org"
+        if name not in installed:
+            message = (
+                f"{name} is not installed, so there are no jobs of this kind; {UPDATE.replace('update', 'install')}"
+            )
+            yield Diagnosis(Verdict.WARNING, part, message)
+            continue
+        lacking, more = _differences(definition(framework), installed[name])
+        if lacking:
+            drops_status = any(path.startswith(".status.") for path in lacking)
+            message = f"{name} is older, or of another operator: it lacks {_counted(lacking)}; {UPDATE}"
+            yield Diagnosis(Verdict.FAILED if drops_status else Verdict.WARNING, part, message)
+        elif more:
+            message = f"{name} is newer than this trainshed: it has {_counted(more)} more; update trainshed here"
+            yield Diagnosis(Verdict.WARNING, part, message)
+        else:
+            same.append(framework.kind)
+    if same:
+        yield Diagnosis(Verdict.OK, part, f"{', '.join(same)}: as in this version")
+
+
+def _differences(own: Document, installed: Document) -> tuple[list[str], list[str]]:
+    """Return the fields and rules that the installed CRD lacks, and those that it has in addition."""
+    wanted, *_ = (dict.fromkeys(_parts(schema)) for _, schema in _schemas(own))
+    version = as_sequence(as_mapping(own.get("spec")).get("versions"))[0]["name"]
+    found = next((dict.fromkeys(_parts(schema)) for name, schema in _schemas(installed) if name == version), {})
+    return [part for part in wanted if part not in found], [part for part in found if part not in wanted]
+
+
+def _schemas(document: Document) -> Iterator[tuple[str, Document]]:
+    for version in map(as_mapping, as_sequence(as_mapping(document.get("spec")).get("versions"))):
+        yield parse_text(version.get("name")), as_mapping(as_mapping(version.get("schema")).get("openAPIV3Schema"))
+
+
+def _parts(schema: Document, at: str = "") -> Iterator[str]:
+    """Yield the paths of the fields of a schema, and its rules."""
+    for rule in map(as_mapping, as_sequence(schema.get("x-kubernetes-validations"))):
+        yield f"{at}: {rule.get('rule')}"
+    for name, inner in as_mapping(schema.get("properties")).items():
+        yield f"{at}.{name}"
+        yield from _parts(as_mapping(inner), f"{at}.{name}")
+    for field, mark in (("items", "[]"), ("additionalProperties", "[*]")):
+        if inner := as_mapping(schema.get(field)):
+            yield from _parts(inner, f"{at}{mark}")
+
+
+def _counted(parts: Sequence[str]) -> str:
+    first = parts[0].partition(": ")[0]
+    what = f"a rule of {first or 'the job'}" if ": " in parts[0] else first
+    return f"{len(parts)} {'field or rule' if len(parts) == 1 else 'fields or rules'}, such as {what}"
+
+
+def deployment(item: Document, version: str, *, confirmed: bool) -> Iterator[Diagnosis]:
+    """Yield how a Deployment of the operator is; `version` is that of this program."""
+    part, where = "Operator", f"Deployment {namespace_of(item)}/{name_of(item)}"
+    wanted = as_mapping(item.get("spec")).get("replicas", 1)
+    ready = parse_count(as_mapping(item.get("status")).get("readyReplicas"))
+    state = f"{where}: {ready} of {wanted} replicas are ready"
+    if not ready:
+        yield Diagnosis(Verdict.FAILED, part, f"{state}, so that no job is started, restarted or cleaned up; {LOGS}")
+    elif ready < parse_count(wanted):
+        yield Diagnosis(Verdict.WARNING, part, f"{state}; {LOGS}")
+    else:
+        yield Diagnosis(Verdict.OK, part, state)
+    if not confirmed:
+        message = f"{where} has no ClusterRoleBinding: right only for an operator of single namespaces"
+        yield Diagnosis(Verdict.WARNING, part, message)
+    labels = as_mapping(as_mapping(item.get("metadata")).get("labels"))
+    its = parse_text(labels.get(VERSION_LABEL)) or "unknown"
+    advice = "" if its == version else "; use the same version here and there"
+    message = f"the operator is {its}, trainshed here is {version}{advice}"
+    yield Diagnosis(Verdict.WARNING if advice else Verdict.OK, "Versions", message)
+
+
+def kubernetes(version: Document) -> Diagnosis:
+    """Return whether the API server is new enough."""
+    text = parse_text(version.get("gitVersion"))
+    found = re.match(r"v(\d+)\.(\d+)", text)
+    if found and (int(found[1]), int(found[2])) < OLDEST:
+        message = f"Kubernetes {text} is too old: {'.'.join(map(str, OLDEST))} or newer is needed"
+        return Diagnosis(Verdict.FAILED, "Versions", message)
+    return Diagnosis(Verdict.OK, "Versions", f"Kubernetes {text}")
+
+
+def leader(name: str, lease: Document | None, later: Document | None, now: datetime) -> Diagnosis:
+    """Return whether a leader holds the Lease: renewed of late by this machine's clock, or between two reads."""
+    part, spec = "Leader", as_mapping((lease or {}).get("spec"))
+    holder, renewed = parse_text(spec.get("holderIdentity")), parse_time(spec.get("renewTime"))
+    if not holder or renewed is None:
+        message = f"no replica holds the Lease {name}, so that no job is started, restarted or cleaned up; {LOGS}"
+        return Diagnosis(Verdict.FAILED, part, message)
+    age = (now - renewed).total_seconds()
+    if age <= parse_count(spec.get("leaseDurationSeconds")):
+        return Diagnosis(Verdict.OK, part, f"{holder} holds the Lease {name}, renewed {human(age)} ago")
+    if as_mapping((later or {}).get("spec")).get("renewTime") != spec.get("renewTime"):
+        message = f"{holder} renews the Lease {name}, but its clock and the one here differ; set them right"
+        return Diagnosis(Verdict.WARNING, part, message)
+    message = f"{holder} has not renewed the Lease {name} for {human(age)}: the leader is gone or cannot write; {LOGS}"
+    return Diagnosis(Verdict.FAILED, part, message)
+
+
+def validation(
+    valid: ApiError | None, invalid: ApiError | None, annotated: ApiError | None, kind: str
+) -> Iterator[Diagnosis]:
+    """Yield what the answers to dry runs say: of a valid job, one with a fault, one with an unknown annotation."""
+    part = "Validation"
+    if isinstance(valid, Unavailable):
+        message = f"no job can be created, because a webhook or the API server does not answer: {valid}"
+        yield Diagnosis(Verdict.FAILED, part, message)
+        return
+    if valid is not None:
+        yield Diagnosis(Verdict.WARNING, part, f"the smallest {kind} is refused here, perhaps as intended: {valid}")
+    if invalid is None:
+        message = f"the API server accepts a {kind} with a fault: its CRD has no rules; {UPDATE}"
+        yield Diagnosis(Verdict.FAILED, part, message)
+    elif valid is None:
+        yield Diagnosis(Verdict.OK, part, f"a dry run of a {kind} is accepted, and one with a fault is refused")
+    if valid is None and annotated is None:
+        message = (
+            "unknown annotations of Trainshed are accepted, and have no effect: the admission policy is not installed"
+        )
+        yield Diagnosis(Verdict.WARNING, part, f"{message} (annotationPolicy.enabled of the chart)")
+
+
+def rights(denied: Mapping[str, Sequence[str]], namespace: str) -> Iterator[Diagnosis]:
+    """Yield what the caller may do, from the rights that are denied, by what they are for."""
+    for purpose, missing in denied.items():
+        if missing:
+            message = f"you may not {', '.join(missing)} in namespace {namespace}, to {purpose}; ask for the right"
+            yield Diagnosis(Verdict.WARNING, "Rights", message)
+        else:
+            yield Diagnosis(Verdict.OK, "Rights", f"you may {purpose} in namespace {namespace}")
+
+
+#: Gang schedulers by the API group that tells that they are there: the value of the operator's flag, and the name.
+SCHEDULERS = {
+    "scheduling.volcano.sh": (gang.VOLCANO, "Volcano"),
+    "scheduling.run.ai": (gang.KAI, "KAI Scheduler"),
+    "scheduling.x-k8s.io": ("", "the coscheduling plugin"),
+}
+
+
+def schedulers(groups: Iterable[str], flag: str | None) -> Iterator[Diagnosis]:
+    """Yield which gang schedulers there are; `flag` is what the operator is set for, None if that is not known."""
+    part, served = "Scheduler", [group for group in SCHEDULERS if group in set(groups)]
+    known = {name: group for group, (name, _) in SCHEDULERS.items() if name}
+    if flag and flag.lower() in known and known[flag.lower()] not in served:
+        message = f"the operator is set for {flag}, and the cluster does not serve {known[flag.lower()]}: install it"
+        yield Diagnosis(Verdict.FAILED, part, message)
+    for group in served:
+        name, title = SCHEDULERS[group]
+        chosen = flag is not None and (flag.lower() == name if name else _is_coscheduling(flag))
+        setting = "" if flag is None else ", and the operator is set for it" if chosen else _unset(name)
+        yield Diagnosis(Verdict.OK, part, f"{title} is there{setting}")
+
+
+def _is_coscheduling(flag: str) -> bool:
+    return bool(flag) and not (gang.is_volcano(flag) or gang.is_kai(flag) or gang.is_kubernetes(flag))
+
+
+def _unset(name: str) -> str:
+    return f", and the operator is not set for it (--gang-scheduler-name={name or 'the name of the scheduler'})"
+
+
+def queues(found: Sequence[Document], namespace: str) -> Diagnosis:
+    """Return which queues of Kueue a namespace has."""
+    names = ", ".join(map(name_of, found))
+    text = f"its LocalQueues are {names}" if names else "it has no LocalQueue: a job that names one waits without end"
+    return Diagnosis(Verdict.OK, "Kueue", f"Kueue is there; namespace {namespace}: {text}")
+
+
+def monitors(found: Sequence[Document], namespace: str) -> Diagnosis:
+    """Return whether Prometheus Operator scrapes the operator in its namespace."""
+    names = ", ".join(f"{parse_text(item.get('kind')) or 'monitor'} {name_of(item)}" for item in found)
+    if names:
+        return Diagnosis(Verdict.OK, "Prometheus", f"Prometheus Operator is there; {names} is set up")
+    message = f"Prometheus Operator is there, and no monitor of Trainshed in {namespace}: docs/how-to/monitoring.md"
+    return Diagnosis(Verdict.OK, "Prometheus", message)
+
+
+def name_of(item: Document) -> str:
+    """Return the name of an object."""
+    return parse_text(as_mapping(item.get("metadata")).get("name"))
+
+
+def namespace_of(item: Document) -> str:
+    """Return the namespace of an object."""
+    return parse_text(as_mapping(item.get("metadata")).get("namespace"))
