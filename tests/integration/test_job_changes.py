@@ -160,8 +160,25 @@ def test_ctrl_c_leaves_a_submitted_job_running_and_says_so(editor, user, tmp_pat
     assert user.state("PyTorchJob", "mnist") == "Running"
 
 
+@pytest.mark.parametrize(
+    ("words", "done"),
+    [
+        (("submit", "-f", "-"), "pytorchjob/other runs on: "),
+        (("delete", "mnist", "--wait"), "pytorchjob/mnist is deleted, but it is not known whether its pods are gone"),
+    ],
+)
+def test_who_may_not_see_pods_learns_what_was_done(server, user, tmp_path, words, done):
+    user.create(elastic("mnist"))
+    said = person(server, user, tmp_path, WRITES[:-1]).run(*words, stdin=json.dumps(elastic("other")))
+    assert done in said.stderr
+    assert "Ask for the right to list pods" in said.stderr
+    assert (said.returncode, "Traceback" in said.stderr) == (1, False)
+
+
 def test_of_several_jobs_none_is_created_if_one_is_refused(editor, user):
-    jobs = [elastic("a"), job("TFJob", "b", Worker=1), job("TFJob", "x" * 70, Worker=1)]
+    read = elastic("a")
+    read["metadata"] |= {"uid": "u", "resourceVersion": "5"}  # as `get -o json` prints it
+    jobs = [read, job("TFJob", "b", Worker=1), job("TFJob", "x" * 70, Worker=1)]
     bad = "\n---\n".join(map(json.dumps, jobs))
     done = editor.run("submit", "-f", "-", stdin=bad)
     assert (done.returncode, done.stdout) == (1, "")

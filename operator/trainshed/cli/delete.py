@@ -7,11 +7,12 @@ import asyncio
 import click
 
 from trainshed.api.job import Document
+from trainshed.client import ApiError
 from trainshed.client.job_reader import JobKind
 from trainshed.client.job_writer import JobWriter
 from trainshed.views.rows import full_name
 
-from .connection import Cluster, ClusterOptions, cluster_options, run
+from .connection import Cluster, ClusterOptions, cluster_options, run, sentence
 from .job_changes import dry_run_option, for_each
 from .parameters import duration
 
@@ -48,6 +49,9 @@ async def _delete(
             try:
                 async with asyncio.timeout(seconds):
                     await _until_gone(cluster, job, kind)
+            except ApiError as error:
+                said = f"{full_name(job)} is deleted, but it is not known whether its pods are gone: {sentence(error)}"
+                raise click.ClickException(said) from error
             except TimeoutError:
                 raise click.ClickException(f"{full_name(job)} is being deleted; its pods are not gone yet") from None
         return f"{full_name(job)} deleted"

@@ -91,7 +91,7 @@ def active(job: Document) -> Document:
     status = status_codec.parse_status(job)
     if status.over:
         raise click.ClickException(
-            f"{full_name(job)} has ended ({status.current_state}) and does not run again: submit it again"
+            f"{full_name(job)} has ended ({status.current_state}) and does not run again: delete and submit it"
         )
     if "deletionTimestamp" in job["metadata"]:
         raise click.ClickException(f"{full_name(job)} is being deleted")

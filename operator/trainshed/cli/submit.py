@@ -27,6 +27,9 @@ from .job_changes import DRY_RUN, dry_run_option
 from .job_pods import Target
 from .log_follower import Follower, LinePrinter, Wanted
 
+#: What the server has set in the metadata of a job that `get -o yaml` has printed; the user means a new job.
+OF_ANOTHER = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation", "managedFields")
+
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
@@ -35,6 +38,12 @@ class Submitted:
     manifest: Manifest
     namespace: str
     kind: JobKind
+
+    def document(self) -> Document:
+        """Return what is sent to the server."""
+        metadata = {key: value for key, value in self.manifest.metadata.items() if key not in OF_ANOTHER}
+        sent = {key: value for key, value in self.manifest.document.items() if key != "status"}
+        return {**sent, "metadata": metadata}
 
 
 @click.command()
@@ -79,7 +88,7 @@ async def _asked(cluster: Cluster, jobs: Sequence[Submitted], *, prints: bool) -
     writer, accepted = JobWriter(cluster.reader.rest, dry_run=True), True
     for job in jobs:
         try:
-            created = await writer.create(job.kind, job.namespace, job.manifest.document)
+            created = await writer.create(job.kind, job.namespace, job.document())
         except ApiError as error:
             click.echo(_refusal(job, error), err=True)
             accepted = False
@@ -95,13 +104,13 @@ async def _submit(cluster: Cluster, jobs: Sequence[Submitted], *, follows: bool)
     try:
         for job in jobs:
             try:
-                created.append((await writer.create(job.kind, job.namespace, job.manifest.document), job.kind))
+                created.append((await writer.create(job.kind, job.namespace, job.document()), job.kind))
             except ApiError as error:
                 click.echo(_refusal(job, error), err=True)
                 return 1
             click.echo(one_line(f"{full_name(created[-1][0])} created"), err=follows)
         return await _follow(cluster, created) if follows else 0
-    except (asyncio.CancelledError, ApiError):
+    except (asyncio.CancelledError, ApiError, ExceptionGroup):
         if len(created) < len(jobs):
             click.echo(f"{jobs[len(created)].manifest} may be created", err=True)
         for document, _ in created:
