@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
 import click
+from msgspec.structs import replace
 
 from trainshed.api.coerce import as_mapping, as_sequence, parse_text
 from trainshed.api.framework import Framework
@@ -63,19 +64,29 @@ async def examine(cluster: Cluster, own_version: str) -> AsyncIterator[Diagnosis
     except NoSuchJob as error:
         yield Diagnosis(Verdict.FAILED, "CRDs", str(error))
         kinds = []
-    for found in await _definitions(rest, kinds):
+    for found in await _looked("CRDs", _definitions(rest, kinds)):
         yield found
     installed = await _installed(rest)
     if isinstance(installed, Unreadable):
         yield installed.of("Operator")
     else:
-        for found in await _operator(rest, installed, own_version):
+        for found in await _looked("Operator", _operator(rest, installed, own_version)):
             yield found
-    parts = await asyncio.gather(
-        _validation(rest, kinds, namespace), _rights(rest, kinds, namespace), _neighbours(rest, installed, namespace)
-    )
-    for found in (one for part in parts for one in part):
-        yield found
+    for parts in await asyncio.gather(
+        _looked("Validation", _validation(rest, kinds, namespace)),
+        _looked("Rights", _rights(rest, kinds, namespace)),
+        _looked("Neighbours", _neighbours(rest, installed, namespace)),
+    ):
+        for found in parts:
+            yield found
+
+
+async def _looked(part: str, work: Awaitable[list[Diagnosis]]) -> list[Diagnosis]:
+    """Return what was found, or the error of the API server instead: the other parts are looked at all the same."""
+    try:
+        return await work
+    except ApiError as error:
+        return [Diagnosis(Verdict.FAILED, part, f"the API server does not say: {error}")]
 
 
 async def _list(rest: RestClient, path: Path, query: dict[str, str] | None = None) -> list[Document] | Unreadable:
@@ -96,12 +107,18 @@ def _right(verb: str, path: Path) -> str:
 
 
 async def _definitions(rest: RestClient, kinds: list[JobKind]) -> list[Diagnosis]:
-    found = await _list(rest, Path(EXTENSIONS, "customresourcedefinitions"))
-    if isinstance(found, Unreadable):
-        listed = ", ".join(kind.kind for kind in kinds)
-        return [Diagnosis(Verdict.OK, "CRDs", f"the cluster has {listed}")] * bool(kinds) + [found.of("CRDs")]
+    if not kinds:
+        return []
     versions = [kind.prefix.rpartition("/")[2] for kind in kinds if kind.kind == "MPIJob"]
-    return list(diagnosis.definitions(found, served(next(iter(versions), "v1")))) if kinds else []
+    frameworks = served(next(iter(versions), "v1"))
+    path = Path(EXTENSIONS, "customresourcedefinitions")
+    names = (f"{framework.plural}.{GROUP}" for framework in frameworks)
+    try:
+        found = await asyncio.gather(*(_get(rest, replace(path, name=name)) for name in names))
+    except Forbidden:
+        known = Diagnosis(Verdict.OK, "CRDs", f"the cluster has {', '.join(kind.kind for kind in kinds)}")
+        return [known, Unreadable(_right("get", path)).of("CRDs")]
+    return list(diagnosis.definitions(filter(None, found), frameworks))
 
 
 async def _installed(rest: RestClient) -> Installed | Unreadable:
