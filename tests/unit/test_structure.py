@@ -48,6 +48,7 @@ SMALL_MODULES = {
     "trainshed.plan.init_containers": "what admission looks at, apart from what a pod does",
     "trainshed.cli.job_facts": "the planner, which only the command that needs it imports",
     "trainshed.views.log_lines": "what a terminal shows of a log, apart from how logs are read",
+    "trainshed.cli.job_documents": "the format of another program, apart from what is read",
     "trainshed.cli.crds": "one command, one file",
     "trainshed.cli.remove_finalizers": "one command, one file",
     "trainshed.frameworks.jax": "one kind of job, one file",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from trainshed.api.foreign_text import one_line
-from trainshed.client import ApiError, Forbidden
+from trainshed.client import UNAUTHORIZED, ApiError, Forbidden, Unavailable, informer
 from trainshed.client.credentials import NoCredentials
 from trainshed.client.http import HttpTransport
 from trainshed.client.job_reader import JobReader, NoSuchJob
@@ -61,12 +62,18 @@ def cluster_options(command: CommandT) -> CommandT:
 @asynccontextmanager
 async def connected(options: ClusterOptions) -> AsyncIterator[Cluster]:
     """Yield the cluster; raises `NoCredentials`."""
+    logging.getLogger(informer.__name__).addHandler(logging.NullHandler())  # commands say themselves what matters
     credentials = find_credentials(options.kubeconfig, options.context)
     rest = RestClient(HttpTransport(credentials))
     try:
         yield Cluster(JobReader(rest), options.namespace or credentials.namespace or DEFAULT_NAMESPACE, rest)
     finally:
         await rest.close()
+
+
+def warn(text: str) -> None:
+    """Tell the user something beside the output of a command."""
+    click.echo(one_line(text), err=True)
 
 
 def run(options: ClusterOptions, work: Callable[[Cluster], Awaitable[int]]) -> None:
@@ -82,6 +89,8 @@ def sentence(error: Exception) -> str:
     """Return an error in one line, that of a refusal with what to ask for."""
     if isinstance(error, Forbidden):
         return refusals.sentence(str(error), error.reason)
+    if isinstance(error, Unavailable) and error.reason == UNAUTHORIZED:
+        return f"The API server rejects the credentials: {one_line(str(error))}"
     return one_line(str(error))
 
 

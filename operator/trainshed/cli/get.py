@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import Mapping
+from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 
 import click
 
-from trainshed.api.foreign_text import json_escaped
+from trainshed.api.coerce import parse_text
 from trainshed.api.job import Document
-from trainshed.client.job_reader import Change, Found, JobKind, split
+from trainshed.client.job_reader import Found, Jobs, split
+from trainshed.client.job_watch import job_changes
 from trainshed.process import Clock
 from trainshed.views import rows
 from trainshed.views.rows import full_name, identity
 
-from . import tables
-from .connection import Cluster, ClusterOptions, cluster_options, run
+from . import job_documents, tables
+from .connection import Cluster, ClusterOptions, cluster_options, run, warn
 
+DELETED = "Deleted"
 FORMS = ("wide", "json", "yaml", "name")
 
 
@@ -43,6 +45,23 @@ def get(jobs: tuple[str, ...], *, options: ClusterOptions, selector: str, watch:
     run(options, lambda cluster: _get(cluster, view, jobs, selector, watch=watch))
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is kept of a job: its row, and what reads all of it where a form needs that."""
+
+    identity: tuple[str, str, str]
+    uid: str
+    name: str
+    cells: tuple[str, ...]
+    content: tuple[str, ...]
+    whole: Callable[[], Document] | None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Kind and uid."""
+        return self.identity[1], self.uid
+
+
 class View:
     """How jobs are printed: the form, and whether with namespaces."""
 
@@ -50,51 +69,55 @@ class View:
         self.form, self.everywhere, self._now = form, everywhere, Clock().now
         self.header = rows.header(namespaces=everywhere, wide=form == "wide")
 
-    def row(self, job: Document) -> tuple[str, ...]:
-        """Return the row of a job."""
-        return rows.row(job, self._now(), namespaces=self.everywhere, wide=self.form == "wide")
+    def read(self, job: Document, whole: Callable[[], Document]) -> Shown:
+        """Return what is kept of a job."""
+        return Shown(
+            identity=identity(job),
+            uid=parse_text(rows.metadata(job).get("uid")),
+            name=_long_name(job),
+            cells=rows.row(job, self._now(), namespaces=self.everywhere, wide=self.form == "wide"),
+            content=rows.content(job),
+            whole=whole if self.form in ("json", "yaml") else None,
+        )
 
-    def show(self, jobs: list[Document], *, one: bool) -> None:
+    def show(self, jobs: list[Shown], *, one: bool) -> None:
         """Print jobs; `one` is whether a single one was asked for, which is no list then, as with kubectl."""
         match self.form:
             case "name":
-                click.echo("\n".join(map(_long_name, jobs)))
-            case "json":
-                click.echo(json_escaped(json.dumps(jobs[0] if one else _list(jobs), indent=4, ensure_ascii=False)))
-            case "yaml":
-                from trainshed.manifests import writer  # noqa: PLC0415 - only this form needs it
-
-                click.echo(writer.write([jobs[0] if one else _list(jobs)]), nl=False)
+                click.echo("\n".join(job.name for job in jobs))
+            case "json" | "yaml":
+                documents = (job.whole() for job in jobs if job.whole)
+                for text in job_documents.texts(self.form, documents, one=one):
+                    click.echo(text, nl=False)
             case _:
-                tables.show(self.header, list(map(self.row, jobs)))
+                tables.show(self.header, [job.cells for job in jobs])
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The jobs that are asked for: some by name, else all of some kinds with some labels; no namespace means all."""
 
-    namespace: str
-    kinds: list[JobKind]
+    jobs: Jobs
     names: list[str]
-    selector: str
 
-    async def read(self, cluster: Cluster) -> Found:
+    async def read(self, cluster: Cluster, view: View) -> Found[Shown]:
         """Return the jobs as they are now."""
-        if self.names:
-            return Found([(await cluster.reader.find(self.namespace, name))[0] for name in self.names], [])
-        return await cluster.reader.jobs(self.namespace, self.kinds, self.selector)
+        if not self.names:
+            return await cluster.reader.jobs(self.jobs, view.read)
+        found = [(await cluster.reader.find(self.jobs.namespace, name))[0] for name in self.names]
+        return Found([view.read(job, partial(dict, job)) for job in found], [])
 
 
 async def _get(cluster: Cluster, view: View, words: tuple[str, ...], selector: str, *, watch: bool) -> int:
     choice = await _choice(cluster, "" if view.everywhere else cluster.namespace, words, selector)
-    found = await choice.read(cluster)
+    found = await choice.read(cluster, view)
     for text in found.refused:
-        click.echo(f"Not shown: {text}", err=True)
-    jobs = sorted(found.jobs, key=identity)
+        warn(f"Not shown: {text}")
+    jobs = sorted(found.jobs, key=lambda job: job.identity)
     if jobs or view.form not in ("", "wide"):
         view.show(jobs, one=len(choice.names) == 1)
     else:
-        where = f" in namespace {choice.namespace}" if choice.namespace else ""
+        where = f" in namespace {choice.jobs.namespace}" if choice.jobs.namespace else ""
         click.echo(f"There are no jobs{where}.", err=True)
     if watch:
         await _watch(cluster, view, choice, jobs)
@@ -106,40 +129,27 @@ async def _choice(cluster: Cluster, namespace: str, words: tuple[str, ...], sele
     served = await cluster.reader.kinds()
     kinds, names = split(words, served)
     if not names:
-        return Choice(namespace, kinds or served, [], selector)
+        return Choice(Jobs(kinds or served, namespace, {"labelSelector": selector} if selector else {}), [])
     if selector or not namespace:
         raise click.UsageError("name either jobs of one namespace, or a selector or all namespaces")
-    return Choice(namespace, served, names, "")
+    return Choice(Jobs(served, namespace, {}), names)
 
 
-async def _watch(cluster: Cluster, view: View, choice: Choice, jobs: list[Document]) -> None:
+async def _watch(cluster: Cluster, view: View, choice: Choice, jobs: list[Shown]) -> None:
     """Print the row of each job that changes, until the user ends it."""
-    printed = {identity(job): rows.content(job) for job in jobs}
+    printed = {job.identity: job.content for job in jobs}
     only = set(printed) if choice.names else set()
-    widths = tables.widths((view.header, *map(view.row, jobs)))
-    changes: asyncio.Queue[Change] = asyncio.Queue()
-
-    async def follow(kind: JobKind) -> None:
-        query = {"labelSelector": choice.selector} if choice.selector else {}
-        async for change in cluster.reader.changes(kind, choice.namespace, query):
-            await changes.put(change)
-
-    async with asyncio.TaskGroup() as group:
-        for kind in choice.kinds:
-            group.create_task(follow(kind))
-        while True:
-            change = await changes.get()
-            key, content = identity(change.job), rows.content(change.job, deleted=change.deleted)
-            if printed.get(key) != content and (not only or key in only):
-                printed[key] = content
-                row = view.row(change.job)
-                tables.add(rows.as_deleted(row, view.header) if change.deleted else row, widths)
+    widths = tables.widths((view.header, *(job.cells for job in jobs)))
+    known = {job.key: job for job in jobs}
+    async with aclosing(job_changes(cluster.reader, choice.jobs, view.read, known, warn)) as changes:
+        async for change in changes:
+            job = change.job
+            content = (*job.content, DELETED) if change.deleted else job.content
+            if printed.get(job.identity) != content and (not only or job.identity in only):
+                printed[job.identity] = content
+                tables.add(rows.as_deleted(job.cells, view.header) if change.deleted else job.cells, widths)
 
 
 def _long_name(job: Document) -> str:
     kind, _, name = full_name(job).partition("/")
     return f"{kind}.kubeflow.org/{name}"
-
-
-def _list(jobs: list[Document]) -> Mapping[str, object]:
-    return {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": jobs}

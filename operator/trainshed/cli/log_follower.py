@@ -6,7 +6,6 @@ import asyncio
 import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 
 import click
@@ -15,10 +14,11 @@ from trainshed.api import status_codec
 from trainshed.api.job import Document
 from trainshed.api.objects import Pod
 from trainshed.client import ApiError, Forbidden, TooManyRequests, Unavailable
+from trainshed.client.outage import Outage
 from trainshed.views import log_lines
 from trainshed.views.log_lines import COLOURS, LogLine
 
-from .connection import Cluster
+from .connection import Cluster, warn
 from .job_pods import Target, pods_of_replicas, replica_of
 
 #: The seconds between two looks for new pods and containers.
@@ -111,6 +111,7 @@ class Follower:
         self._cluster, self._target, self._wanted, self._printer = cluster, target, wanted, printer
         self._job = target.document
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._outage, self._heard = Outage(warn), 0.0
 
     async def run(self, look: Callable[[Document], None] = lambda _job: None) -> Document | None:
         """Print lines until the job has ended and all that its pods have written is printed, or until Ctrl-C.
@@ -139,11 +140,16 @@ class Follower:
         """Return the job as it is now, or None if it is gone, and its pods; an interruption does not matter."""
         metadata = self._job["metadata"]
         while True:
-            with suppress(TooManyRequests, Unavailable):
+            try:
                 found = await self._cluster.reader.job(self._target.kind, metadata["namespace"], metadata["name"])
                 if found is None or found["metadata"]["uid"] != metadata["uid"]:
                     return None, ()
-                return found, await self._cluster.reader.pods(self._job)
+                pods = await self._cluster.reader.pods(self._job)
+            except (TooManyRequests, Unavailable) as error:
+                self._outage.note(error, self._heard)
+            else:
+                self._heard = asyncio.get_running_loop().time()
+                return found, pods
             await asyncio.sleep(LOOK)
 
     async def _follow(self, pod: Pod) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 
 import click
 
@@ -11,12 +12,13 @@ from trainshed.api.coerce import as_mapping
 from trainshed.api.job import Document
 from trainshed.api.status import ConditionType
 from trainshed.client import ApiError, Unavailable
-from trainshed.client.job_reader import JobKind, NoSuchJob
+from trainshed.client.job_reader import JobKind, Jobs, NoSuchJob
+from trainshed.client.job_watch import job_changes
 from trainshed.client.job_writer import JobWriter
 from trainshed.views import refusals
 from trainshed.views.rows import full_name
 
-from .connection import Cluster, ClusterOptions, cluster_options, run
+from .connection import Cluster, ClusterOptions, cluster_options, run, warn
 from .job_changes import active, changed, dry_run_option, for_each, queued_by
 from .parameters import duration
 
@@ -119,10 +121,12 @@ class Restarting:
         The status has the new attempt then, and every pod of an older one is deleted also after the resume.
         """
         metadata = job["metadata"]
-        query = {"fieldSelector": f"metadata.name={metadata['name']}"}
+        wanted = Jobs([kind], metadata["namespace"], {"fieldSelector": f"metadata.name={metadata['name']}"})
+        known = {(kind.kind, metadata["uid"]): job}
+        follow = job_changes(self._cluster.reader, wanted, lambda found, _: found, known, warn)
         try:
-            async with asyncio.timeout(self._seconds):
-                async for change in self._cluster.reader.changes(kind, metadata["namespace"], query):
+            async with asyncio.timeout(self._seconds), aclosing(follow) as changes:
+                async for change in changes:
                     if change.deleted or change.job["metadata"]["uid"] != metadata["uid"]:
                         raise NoSuchJob(f"{full_name(job)} is deleted")
                     if status_codec.parse_status(active(change.job)).true(ConditionType.SUSPENDED):

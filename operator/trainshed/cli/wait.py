@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 
 import click
 
 from trainshed.api import status_codec
 from trainshed.api.job import Document
 from trainshed.api.status import ConditionType
-from trainshed.client.job_reader import NoSuchJob
+from trainshed.client.job_reader import Jobs, NoSuchJob
+from trainshed.client.job_watch import job_changes
 from trainshed.views import rows
 
-from .connection import Cluster, ClusterOptions, cluster_options, run
+from .connection import Cluster, ClusterOptions, cluster_options, run, warn
 from .parameters import duration
 
 #: The exit codes: the job is in the state, it has ended otherwise, and the time is over.
@@ -43,12 +45,13 @@ def wait(job: str, *, options: ClusterOptions, wanted: str, timeout: float | Non
 
 async def _wait(cluster: Cluster, name: str, wanted: str, seconds: float | None) -> int:
     document, kind = await cluster.reader.find(cluster.namespace, name)
-    last = document
+    last, uid = document, document["metadata"]["uid"]
+    wanted_jobs = Jobs([kind], cluster.namespace, {"fieldSelector": f"metadata.name={document['metadata']['name']}"})
+    follow = job_changes(cluster.reader, wanted_jobs, lambda job, _: job, {(kind.kind, uid): document}, warn)
     try:
-        async with asyncio.timeout(seconds):
-            query = {"fieldSelector": f"metadata.name={document['metadata']['name']}"}
-            async for change in cluster.reader.changes(kind, cluster.namespace, query):
-                is_same = change.job["metadata"].get("uid") == document["metadata"]["uid"]
+        async with asyncio.timeout(seconds), aclosing(follow) as changes:
+            async for change in changes:
+                is_same = change.job["metadata"].get("uid") == uid
                 last = change.job if is_same else last
                 if change.deleted or not is_same:
                     click.echo(f"{rows.full_name(document)} is deleted", err=wanted != DELETED)

@@ -176,6 +176,8 @@ class TooLarge(Unavailable):
     reason = "ResponseTooLarge"
 
 
+#: The reason of `Unavailable` if the API server rejects the credentials.
+UNAUTHORIZED = "Unauthorized"
 #: The reason of `Unavailable` if the API server cannot call an admission webhook whose `failurePolicy` is `Fail`.
 UNCALLED = "WebhookUnavailable"
 

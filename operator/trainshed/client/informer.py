@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import random
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from http import HTTPStatus
 from typing import Generic, Protocol, TypeVar
@@ -113,10 +114,17 @@ class Informer(Generic[T]):
     A list is requested again before it is accepted if it is older than a known version, or if it is empty although
     objects were known. A version from which the watch fails again and again is dropped, and so is one whose event is
     too long and cannot be read otherwise: nothing that a user can store keeps the watch from going on.
+
+    `selector` is a label selector, or the query of another one.
     """
 
     def __init__(
-        self, rest: RestClient, path: Path, kind: Decoder[T], handler: ResourceEventHandler[T], selector: str = ""
+        self,
+        rest: RestClient,
+        path: Path,
+        kind: Decoder[T],
+        handler: ResourceEventHandler[T],
+        selector: str | Mapping[str, str] = "",
     ) -> None:
         self.synced = asyncio.Event()
         self.heard = 0.0
@@ -126,7 +134,7 @@ class Informer(Generic[T]):
         self._path = path
         self._kind = kind
         self._handler = handler
-        self._selector = {"labelSelector": selector} if selector else {}
+        self._selector = {"labelSelector": selector} if isinstance(selector, str) and selector else dict(selector or {})
         self._version = ""
         self._newest = ""
         self._emptied = False
@@ -156,8 +164,11 @@ class Informer(Generic[T]):
         """Return for how many seconds no list has succeeded and no watch has lasted or delivered an event."""
         return 0.0 if self._failing_since is None or self._lasts(now) else now - self._failing_since
 
-    async def run(self) -> None:
-        """List and watch in an endless loop, and start again after every error."""
+    async def run(self, failed: Callable[[ApiError], None] = lambda _: None) -> None:
+        """List and watch in an endless loop, and start again after every error.
+
+        `failed` is called with each error; what it raises ends the loop.
+        """
         while True:
             self._began, self._opened = math.inf, None
             try:
@@ -167,6 +178,7 @@ class Informer(Generic[T]):
                 self._goes_on()
             except ApiError as error:
                 pause = self._after(error)
+                failed(error)
             await asyncio.sleep(max(0.0, pause))
 
     def _after(self, error: Exception) -> float:

@@ -6,9 +6,8 @@ The kinds are those that the cluster serves: it says so itself, and no module of
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import suppress
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -16,8 +15,18 @@ from trainshed.api.coerce import ELLIPSIS, as_mapping, as_sequence, parse_count,
 from trainshed.api.job import KUEUE_PREFIX, Document
 from trainshed.api.objects import JOB_NAME_LABEL, Pod
 
-from . import ApiError, Forbidden, Gone, NotFound, TooManyRequests, Unavailable
-from .lists import DOCUMENTS, JSON_OBJECT, PODS, Decoder, decode_items, list_pages
+from . import ApiError, Forbidden, NotFound
+from .lists import (
+    DOCUMENTS,
+    JSON_OBJECT,
+    PARTS,
+    PODS,
+    Decoder,
+    JobParts,
+    decode_items,
+    job_document,
+    list_pages,
+)
 from .transport import Path, RestClient
 
 T = TypeVar("T")
@@ -34,9 +43,8 @@ MOST_EVENTS, MOST_EVENT_BYTES = 5_000, 64 * 1024 * 1024
 #: The most characters of the texts and of the message of an Event: the API server limits only those of newer clients,
 #: to so many (ValidateEventCreate in k8s.io/kubernetes/pkg/apis/core/validation).
 MOST_TEXT, MOST_MESSAGE = 256, 1024
-#: The types of events of watches that are about a job, and the seconds until an interrupted watch begins again.
-DELETED = "DELETED"
-CHANGES, AGAIN = ("ADDED", "MODIFIED", DELETED), 1.0
+#: Reads what is needed of a job: of the job without its spec, and the function that decodes all of it.
+Reading = Callable[[Document, Callable[[], Document]], T]
 
 
 class JobKind(msgspec.Struct, frozen=True):
@@ -56,22 +64,23 @@ class NoSuchJob(Exception):
     """There is no such job, or there are several; the message says what to do."""
 
 
-class Found(msgspec.Struct, frozen=True):
-    """Jobs, and why those of some kinds could not be read."""
+class Found(msgspec.Struct, Generic[T], frozen=True):
+    """What was read of jobs, and why those of some kinds could not be read."""
 
-    jobs: list[Document]
+    jobs: list[T]
     refused: list[str]
 
 
-class Change(msgspec.Struct, frozen=True):
-    """A job as it is now, or as it was when it was deleted."""
+class Jobs(msgspec.Struct, frozen=True):
+    """The jobs that are meant: those of some kinds, in a namespace or in all, with the selectors of a query."""
 
-    job: Document
-    deleted: bool
+    kinds: Sequence[JobKind]
+    namespace: str
+    query: Mapping[str, str]
 
 
 class JobReader:
-    """Reads over a client; every method may raise an `ApiError`."""
+    """Reads over a client, `rest`; every method may raise an `ApiError`."""
 
     def __init__(self, rest: RestClient) -> None:
         self.rest = rest
@@ -97,25 +106,21 @@ class JobReader:
             JobKind(kind, plural, str(path)) for kind, plural in named if kind.endswith(SUFFIX) and "/" not in plural
         ]
 
-    async def jobs(self, namespace: str, kinds: Sequence[JobKind], selector: str = "") -> Found:
-        """Return the jobs of some kinds, with the labels of `selector`; an empty namespace means all.
-
-        Raises an `ApiError` if those of no kind can be read.
-        """
-        answers = await asyncio.gather(*(self._of_kind(kind, namespace, selector) for kind in kinds))
+    async def jobs(self, wanted: Jobs, read: Reading[T]) -> Found[T]:
+        """Return what `read` makes of each job; nothing else is kept. Raises `Forbidden` if no kind may be read."""
+        answers = await asyncio.gather(*(self._of_kind(kind, wanted, read) for kind in wanted.kinds))
         refused = [answer for answer in answers if isinstance(answer, Forbidden)]
         if refused and len(refused) == len(answers):
             raise refused[0]
         jobs = [job for answer in answers if not isinstance(answer, Forbidden) for job in answer]
         return Found(jobs, [str(error) for error in refused])
 
-    async def _of_kind(self, kind: JobKind, namespace: str, selector: str) -> list[Document] | Forbidden:
-        query = {"labelSelector": selector} if selector else {}
+    async def _of_kind(self, kind: JobKind, wanted: Jobs, read: Reading[T]) -> list[T] | Forbidden:
+        path = Path(kind.prefix, kind.plural, wanted.namespace)
         try:
-            found = await self._list(Path(kind.prefix, kind.plural, namespace), DOCUMENTS, query)
+            return [job for _, job in await self._list(path, decoder(kind, read), wanted.query)]
         except Forbidden as error:
             return error
-        return [named(job, kind) for job in found]
 
     async def names(self, words: Sequence[str]) -> list[str]:
         """Return the names of jobs that words mean, at least one; raises `NoSuchJob` if they are kinds only."""
@@ -164,11 +169,14 @@ class JobReader:
         return (found, kind) if found else None
 
     async def _latest(self, namespace: str, kinds: Sequence[JobKind]) -> tuple[Document, JobKind]:
-        jobs = (await self.jobs(namespace, kinds)).jobs
-        if not jobs:
+        found = await self.jobs(Jobs(kinds, namespace, {}), lambda job, _: (_created(job), job["kind"], _name(job)))
+        if not found.jobs:
             raise NoSuchJob(f"there is no job in namespace {namespace}")
-        newest = max(jobs, key=lambda job: parse_text(job["metadata"].get("creationTimestamp")))
-        return newest, next(kind for kind in kinds if kind.kind == newest["kind"])
+        _, word, name = max(found.jobs)
+        kind = next(kind for kind in kinds if kind.kind == word)
+        if (newest := await self.job(kind, namespace, name)) is None:
+            raise NoSuchJob(f"{word.lower()}/{name} was deleted meanwhile")
+        return newest, kind
 
     async def pods(self, job: Document) -> tuple[Pod, ...]:
         """Return the pods of a job by name: those that it controls, not all with its label."""
@@ -226,15 +234,23 @@ class JobReader:
                 break
         return found
 
-    async def changes(self, kind: JobKind, namespace: str, query: Mapping[str, str]) -> AsyncIterator[Change]:
-        """Yield all jobs of a kind, and then each change, without end: after an interruption all jobs come again."""
-        path = Path(kind.prefix, kind.plural, namespace)
-        while True:
-            with suppress(Gone, Unavailable, TooManyRequests):
-                async for line in self.rest.watch(path, {"watch": "true", **query}):
-                    if isinstance(line, bytes) and line and (found := _change(line, kind)):
-                        yield found
-            await asyncio.sleep(AGAIN)
+
+def decoder(kind: JobKind, read: Reading[T]) -> Decoder[tuple[str, T]]:
+    """Return the decoder of the jobs of a kind: their uid, and what is read of them. Nothing else of them is kept."""
+
+    def convert(found: JobParts, content: msgspec.Raw | bytes) -> tuple[str, T]:
+        job = named({**job_document(found), "spec": {}}, kind)
+        return parse_text(job["metadata"].get("uid")), read(job, lambda: named(DOCUMENTS.answer(content), kind))
+
+    return Decoder(PARTS, convert)
+
+
+def _created(job: Document) -> str:
+    return parse_text(job["metadata"].get("creationTimestamp"))
+
+
+def _name(job: Document) -> str:
+    return parse_text(job["metadata"].get("name"))
 
 
 def job_event(event: Document) -> Document:
@@ -267,16 +283,6 @@ def split(words: Sequence[str], served: Sequence[JobKind]) -> tuple[list[JobKind
     kinds = [kind for word in words for kind in served if kind.is_named(word)]
     names = [word for word in words if not any(kind.is_named(word) for kind in served)]
     return kinds, [f"{kind.plural}/{name}" for kind in kinds for name in names] or names
-
-
-def _change(line: bytes, kind: JobKind) -> Change | None:
-    """Return the change that a line of a watch is about, None for its errors and for what is no JSON."""
-    with suppress(msgspec.DecodeError):
-        event = DOCUMENTS.item(line)
-        job = as_mapping(event.get("object"))
-        if event.get("type") in CHANGES and "metadata" in job:
-            return Change(named(dict(job), kind), deleted=event["type"] == DELETED)
-    return None
 
 
 def _controller(document: Document) -> str:

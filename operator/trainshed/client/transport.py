@@ -13,6 +13,7 @@ import msgspec
 import orjson
 
 from trainshed.client import (
+    UNAUTHORIZED,
     UNCALLED,
     AdmissionDenied,
     ApiError,
@@ -345,7 +346,7 @@ def _error(answer: Answer, body: bytes | None = None) -> ApiError:
         return Forbidden(message, _denial(said))
     if status in UNSETTLED or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         uncalled = UNCALLED if NOT_CALLED.match(said) else ""
-        return Unavailable(f"{status}: {message}", "Unauthorized" if status == HTTPStatus.UNAUTHORIZED else uncalled)
+        return Unavailable(f"{status}: {message}", UNAUTHORIZED if status == HTTPStatus.UNAUTHORIZED else uncalled)
     known: dict[int, type[ApiError]] = {
         HTTPStatus.NOT_FOUND: NotFound,
         HTTPStatus.CONFLICT: Conflict,

@@ -56,9 +56,9 @@ def row(job: Document, now: datetime, *, namespaces: bool, wide: bool) -> tuple[
     return (*(one_line(cell, MOST_TEXT) for cell in firsts), one_line(last, MOST_MESSAGE))
 
 
-def content(job: Document, *, deleted: bool = False) -> tuple[str, ...]:
+def content(job: Document) -> tuple[str, ...]:
     """Return what a row says besides times, by which rows of one job differ."""
-    return (*row(job, LONG_AGO, namespaces=False, wide=True), "Deleted" if deleted else "")
+    return row(job, LONG_AGO, namespaces=False, wide=True)
 
 
 def as_deleted(cells: tuple[str, ...], names: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,56 @@
+"""Of listed jobs only what is needed is kept."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+
+import pytest
+
+from trainshed.client.job_reader import JobKind, JobReader, Jobs
+
+KIND = JobKind("PyTorchJob", "pytorchjobs", "/apis/kubeflow.org/v1")
+
+
+def a_job(number: int, **spec: object) -> dict:
+    metadata = {"name": f"j{number}", "namespace": "ml", "uid": f"u{number}"}
+    return {"metadata": metadata | {"creationTimestamp": f"2026-01-01T12:00:0{number}Z"}, "spec": spec, "status": {}}
+
+
+class Listed:
+    """A client that lists these jobs, one in each page, and that may get them."""
+
+    def __init__(self, jobs: list[dict]) -> None:
+        self.jobs = jobs
+        self.encoded = [json.dumps(job) for job in jobs]
+
+    async def call(self, _verb: str, path) -> bytes:
+        if not path.name:
+            resources = [{"kind": KIND.kind, "name": KIND.plural}] if path.plural == "v1" else []
+            return json.dumps({"resources": resources}).encode()
+        return json.dumps(next(job for job in self.jobs if job["metadata"]["name"] == path.name)).encode()
+
+    async def read_page(self, _path, query: dict[str, str], _most: int) -> bytes:
+        number = int(query.get("continue", 0))
+        following = str(number + 1) if number + 1 < len(self.jobs) else ""
+        return b'{"metadata": {"continue": "%s"}, "items": [%s]}' % (following.encode(), self.encoded[number].encode())
+
+
+@pytest.mark.parametrize("part", [{}, [], "x" * 10])
+async def test_of_a_listed_job_only_what_is_read_is_kept(part):
+    reader = JobReader(Listed([a_job(number, parts=[part] * 50_000) for number in range(8)]))
+    tracemalloc.start()
+    found = await reader.jobs(Jobs([KIND], "ml", {}), lambda job, _: job["metadata"]["name"])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.jobs == [f"j{number}" for number in range(8)]
+    assert peak < 4_000_000, "eight decoded jobs have some 20 MB"
+
+
+async def test_all_of_a_job_can_be_read_and_the_latest_one_is_found():
+    jobs = [a_job(number, replicas=number) for number in (1, 3, 2)]
+    reader = JobReader(Listed(jobs))
+    found = await reader.jobs(Jobs([KIND], "ml", {}), lambda _, whole: whole())
+    assert [job["spec"] for job in found.jobs] == [job["spec"] for job in jobs]
+    job, kind = await reader.find("ml", "@latest")
+    assert (job["metadata"]["name"], job["spec"], job["kind"], kind) == ("j3", {"replicas": 3}, "PyTorchJob", KIND)
