@@ -41,7 +41,7 @@ def delete(
 async def _delete(
     cluster: Cluster, jobs: tuple[str, ...], seconds: float | None, *, waits: bool, is_dry_run: bool
 ) -> int:
-    writer = JobWriter(cluster.reader.rest, dry_run=is_dry_run)
+    writer = JobWriter(cluster.rest, dry_run=is_dry_run)
 
     async def act(job: Document, kind: JobKind) -> str:
         await writer.delete(kind, job)

@@ -57,7 +57,7 @@ class Installed:
 
 async def examine(cluster: Cluster, own_version: str) -> AsyncIterator[Diagnosis]:
     """Yield the state of each part; raises an `ApiError` if the API server does not answer at all."""
-    rest, namespace = cluster.reader.rest, cluster.namespace
+    rest, namespace = cluster.rest, cluster.namespace
     yield diagnosis.kubernetes(DOCUMENTS.answer(await rest.call("GET", Path("", "version"))))
     try:
         kinds = await cluster.reader.kinds()

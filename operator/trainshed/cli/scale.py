@@ -29,7 +29,7 @@ def scale(job: str, *, options: ClusterOptions, replicas: int, role: str, is_dry
 
 
 async def _scale(cluster: Cluster, word: str, role: str, replicas: int, *, is_dry_run: bool) -> int:
-    writer = JobWriter(cluster.reader.rest, dry_run=is_dry_run)
+    writer = JobWriter(cluster.rest, dry_run=is_dry_run)
 
     async def act(job: Document, kind: JobKind) -> str:
         from .job_facts import framework_of  # noqa: PLC0415 - its models take a while to import

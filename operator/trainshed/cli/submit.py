@@ -85,7 +85,7 @@ def _submitted(manifest: Manifest, namespace: str, chosen: str) -> Submitted:
 
 async def _asked(cluster: Cluster, jobs: Sequence[Submitted], *, prints: bool) -> bool:
     """Return whether the server would create all jobs, after saying what it would refuse."""
-    writer, accepted = JobWriter(cluster.reader.rest, dry_run=True), True
+    writer, accepted = JobWriter(cluster.rest, dry_run=True), True
     for job in jobs:
         try:
             created = await writer.create(job.kind, job.namespace, job.document())
@@ -100,7 +100,7 @@ async def _asked(cluster: Cluster, jobs: Sequence[Submitted], *, prints: bool) -
 
 async def _submit(cluster: Cluster, jobs: Sequence[Submitted], *, follows: bool) -> int:
     """Create the jobs, and follow them; say what runs on if that is interrupted."""
-    writer, created = JobWriter(cluster.reader.rest, dry_run=False), list[tuple[Document, JobKind]]()
+    writer, created = JobWriter(cluster.rest, dry_run=False), list[tuple[Document, JobKind]]()
     try:
         for job in jobs:
             try:

@@ -71,7 +71,7 @@ def restart(jobs: tuple[str, ...], *, options: ClusterOptions, is_dry_run: bool,
 
 
 async def _set(cluster: Cluster, jobs: tuple[str, ...], *, suspended: bool, is_dry_run: bool) -> int:
-    writer, done = JobWriter(cluster.reader.rest, dry_run=is_dry_run), "suspended" if suspended else "resumed"
+    writer, done = JobWriter(cluster.rest, dry_run=is_dry_run), "suspended" if suspended else "resumed"
 
     async def act(job: Document, kind: JobKind) -> str:
         await _refuse_queued(cluster, job)
@@ -88,7 +88,7 @@ class Restarting:
 
     def __init__(self, cluster: Cluster, seconds: float, *, is_dry_run: bool) -> None:
         self._cluster, self._seconds, self._is_dry_run = cluster, seconds, is_dry_run
-        self._writer = JobWriter(cluster.reader.rest, dry_run=is_dry_run)
+        self._writer = JobWriter(cluster.rest, dry_run=is_dry_run)
 
     async def act(self, job: Document, kind: JobKind) -> str:
         """Restart a job, or finish a restart that was interrupted."""

@@ -53,18 +53,22 @@ class ScriptedServer:
         self.version += verb == "GET"
         return self.job(self.state)
 
-    async def read_page(self, *_: object) -> bytes:
-        raise NotFound("there is no Kueue")
+    async def read_page(self, path: object, *_: object) -> bytes:
+        if not str(path).endswith("jobs"):
+            raise NotFound("there is no Kueue")
+        return b'{"metadata": {"resourceVersion": "9"}, "items": [%s]}' % self.job(self.state)
 
     async def watch(self, *_: object) -> AsyncIterator[bytes]:
+        yield b""
         if self.acts:
+            self.version += 10
             yield b'{"type": "MODIFIED", "object": %s}' % self.job("Suspended")
         await asyncio.Event().wait()
 
 
 async def restart(server: ScriptedServer, seconds: float | None = None) -> int:
     """Run the command; Ctrl-C after some seconds."""
-    cluster = Cluster(JobReader(server), "ml")  # type: ignore[arg-type]
+    cluster = Cluster(JobReader(server), "ml", server)  # type: ignore[arg-type]
     restarting = Restarting(cluster, 60, is_dry_run=False)
     async with asyncio.timeout(seconds):
         return await for_each(cluster, ["mnist"], restarting.act, is_dry_run=False)
