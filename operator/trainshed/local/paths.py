@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from .mounts import mount_of, stay_in
+
 #: Opens a folder that need not be readable, where the system can do that.
 SEARCH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: Opens a folder whose mode can be changed.
@@ -161,16 +163,18 @@ def create(path: Path, modes: Creation) -> None:
 def write(root: int, path: str, content: bytes, modes: Creation) -> None:
     """Write a file below a folder, in one go: no reader sees a part of it. Raises OSError.
 
-    What is in the way is replaced, also by a container that has access: nothing is ever written through a link.
+    What is in the way is replaced, also by a container that has access: nothing is ever written through a link, nor in
+    what it has mounted.
     """
     *folders, name = _parts(path)
     if ".." in (*folders, name):
         raise OSError(errno.EXDEV, LEADS_OUT, path)
     with contextlib.ExitStack() as stack:
-        parent = root
+        parent, mount = root, mount_of(root)
         for folder in folders:
             parent = _own_folder(parent, folder, modes.folders)
             stack.callback(os.close, parent)
+            stay_in(mount, parent, path)
         unfinished = f"{UNFINISHED}{secrets.token_hex(8)}"
         try:
             with os.fdopen(os.open(unfinished, CREATE, 0o600, dir_fd=parent), "wb") as file:
@@ -201,7 +205,7 @@ def remove(folder: Path) -> None:
     """Remove a folder with all that is in it, as far as the system permits; links in it are removed, not followed.
 
     Containers can nest folders deeper than `shutil.rmtree` can recurse and than files can be open, and can forbid their
-    user to read or change them.
+    user to read or change them. What they have mounted in it is not entered, and stays with the folders above it.
     """
     with contextlib.suppress(OSError), opened(folder.parent) as parent:
         _remove(parent, folder.name)
@@ -209,17 +213,18 @@ def remove(folder: Path) -> None:
 
 def _remove(parent: int, name: str) -> None:
     with contextlib.suppress(OSError):
-        top = _changeable(parent, name)
+        mount = mount_of(parent)
+        top = _changeable(parent, name, mount)
         try:
             for _ in range(ROUNDS):
-                if not _empty(top, top, 0):
+                if not _empty(top, top, mount, 0):
                     break
         finally:
             os.close(top)
         os.rmdir(name, dir_fd=parent)
 
 
-def _empty(top: int, folder: int, depth: int) -> bool:
+def _empty(top: int, folder: int, mount: str, depth: int) -> bool:
     """Remove what is in a folder; return whether some of it was too deep, and was moved to the folder `top`."""
     moved = False
     with os.scandir(folder) as entries:
@@ -229,29 +234,31 @@ def _empty(top: int, folder: int, depth: int) -> bool:
             if not entry.is_dir(follow_symlinks=False):
                 os.unlink(entry.name, dir_fd=folder)
                 continue
-            child = _changeable(folder, entry.name)
+            child = _changeable(folder, entry.name, mount)
             try:
                 if depth == DEEP:
                     os.rename(entry.name, secrets.token_hex(16), src_dir_fd=folder, dst_dir_fd=top)
                     moved = True
                     continue
-                moved = _empty(top, child, depth + 1) or moved
+                moved = _empty(top, child, mount, depth + 1) or moved
             finally:
                 os.close(child)
             os.rmdir(entry.name, dir_fd=folder)
     return moved
 
 
-def _changeable(parent: int, name: str) -> int:
-    """Open a folder to remove what is in it, which its mode may forbid so far; raises OSError."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(name, SEARCH, dir_fd=parent)
-        try:
+def _changeable(parent: int, name: str, mount: str) -> int:
+    """Open a folder to remove what is in it, which its mode may forbid so far; raises OSError, also for a mount."""
+    descriptor = os.open(name, SEARCH, dir_fd=parent)
+    try:
+        stay_in(mount, descriptor, name)
+        with contextlib.suppress(OSError):
             # The descriptor is no link and cannot become one; a chmod of the name could be led elsewhere.
             Path(f"/proc/self/fd/{descriptor}").chmod(0o700)
-        finally:
-            os.close(descriptor)
-    return os.open(name, READ, dir_fd=parent)
+        # By the name it could be another folder by now, or what is mounted there since.
+        return os.open(".", READ, dir_fd=descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _own_folder(parent: int, name: str, mode: int) -> int:

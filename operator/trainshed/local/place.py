@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from .mounts import MOUNTS, mount_of
+
 #: What differs between two starts of a machine, and between machines, also if one is a copy of the other.
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 #: File systems that no second machine has at the same time.
@@ -60,10 +62,9 @@ def boot() -> str:
 def is_local(descriptor: int) -> bool:
     """Return whether an open file is surely in a file system that no other machine has at the same time."""
     try:
-        fields = dict(line.split(":", 1) for line in Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines())
-        mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+        mounts = MOUNTS.read_text().splitlines()
     except (OSError, ValueError):
         return False
-    wanted = fields.get("mnt_id", "").strip()
+    wanted = mount_of(descriptor)
     found = next((line for line in mounts if line.split(" ", 1)[0] == wanted), "")
     return found.rpartition(" - ")[2].partition(" ")[0] in LOCAL

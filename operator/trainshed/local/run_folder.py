@@ -25,6 +25,7 @@ from pathlib import Path
 from trainshed.local.launcher.process_tree import kill_if, processes
 from trainshed.local.runtimes.replaced_paths import remove_links
 
+from .mounts import mounts_below
 from .paths import remove
 from .place import Place, is_local
 from .state_folder import LONGEST, StateFolder, is_own_file, make_private, open_state
@@ -146,7 +147,7 @@ class RunFolder:
             first, count = self.left.foreign[0], len(self.left.foreign)
             notes.append(
                 f"volumes of runs that are copies, or may be another machine's, are left as they are: {count} below"
-                f" {self.root}; if no run needs it: rm -rf {shlex.quote(str(first))}"
+                f" {self.root}; if no run needs it: {_mounted(first) or f'rm -rf {shlex.quote(str(first))}'}"
             )
         return notes + [_stuck(folder) for folder in self.left.stuck if folder.exists()]
 
@@ -158,7 +159,15 @@ class RunFolder:
 
 
 def _stuck(folder: Path) -> str:
+    if mounted := _mounted(folder):
+        return f"what a job has mounted is left as it is: {mounted}; the next run removes the volume then"
     return f"what containers have written cannot be removed by you: sudo rm -rf {shlex.quote(str(folder))}"
+
+
+def _mounted(folder: Path) -> str:
+    """Return how to unmount what is mounted in a folder, whose removal would remove that too; empty if nothing is."""
+    last = [shlex.quote(ascii(str(path))[1:-1]) for path in reversed(mounts_below(folder))]
+    return f"umount {last[0]}{f' (and {len(last) - 1} more)' if last[1:] else ''}" if last else ""
 
 
 def new_run(place: Path, job: str, now: datetime) -> RunFolder:

@@ -7,6 +7,7 @@ import ctypes
 import os
 import shutil
 import struct
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.local_runs import permitted
 from trainshed.local.paths import Creation, opened, resolve, write
 
 OPENAT2, O_PATH, BENEATH, NO_MAGICLINKS = 437, getattr(os, "O_PATH", 0), 0x08, 0x02
@@ -128,3 +130,26 @@ def test_a_file_is_written_in_place_of_whatever_is_there(tmp_path):
     assert (outside / "f").read_text() == "precious"
     assert (root / "new").stat().st_mode & 0o777 == 0o750
     assert not list(root.rglob("..*")), "no unfinished file is left"
+
+
+#: Writes in a folder in which something is mounted, and in place of a folder in which something is.
+WRITES = """
+import os, subprocess
+from trainshed.local.paths import Creation, write
+subprocess.run("mount --bind share root/in; mount --bind share root/f/in", shell=True, check=True)
+for path in ("in/thesis", "in/new/f", "f"):
+    try:
+        write(os.open("root", os.O_RDONLY), path, b"new", Creation(0o700, 0o600))
+    except OSError as error:
+        print(path)
+print(*os.listdir("share"))
+"""
+
+
+def test_nothing_is_written_in_what_a_container_has_mounted(tmp_path):
+    permitted("namespaces")
+    for folder in ("share/thesis", "root/in", "root/f/in"):
+        (tmp_path / folder).mkdir(parents=True)
+    command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c", WRITES]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["in/thesis", "in/new/f", "f", "thesis"], done.stderr

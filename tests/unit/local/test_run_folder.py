@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from support.local_runs import permitted
 from support.second_user import OTHER_USER, only_root, open_folder
 from trainshed.local import place, run_folder
 from trainshed.local.run_folder import BEGIN, KEPT, LOCK, NEW, RunFolder, is_over, kill_marked, new_run
@@ -320,3 +321,66 @@ def test_only_own_processes_are_killed(user, killed_too):
         kill_marked(run)
         process.stdin.close()
         assert (process.wait() != 0) is killed_too
+
+
+#: A run with a mount in its volumes, in a mount namespace: prints what is said at its end, or by the next run, what an
+#: engine is asked to remove, and what is there before and after the mount has gone.
+MOUNTED = """
+import asyncio, os, subprocess, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from trainshed.local.run_folder import new_run
+from trainshed.local.runtimes.docker_cli import DockerCli
+from trainshed.local.runtimes.leftovers import Leftovers
+place, end, prepare = Path(sys.argv[1]), *sys.argv[2:]
+os.chdir(place)
+run = new_run(place / "state", "job", datetime.now(UTC))
+(run.pods / "v/set").mkdir(parents=True)
+(run.pods / "secret").touch()
+subprocess.run(["sh", "-euc", prepare], check=True, env={**os.environ, "V": str(run.pods / "v"), "POD": str(run.pods)})
+share = sorted((str(path), path.stat().st_mode) for path in place.glob("share/**/*"))
+notes = [run.close()] if end == "closed" else os.close(run.lock) or []
+later = new_run(place / "state", "later", datetime.now(UTC))
+Path("docker").write_text("#!/bin/sh\\ntouch asked\\n")
+Path("docker").chmod(0o755)
+asyncio.run(Leftovers(DockerCli(str(place / "docker")), later, print).empty(["image"], lambda folder: []))
+assert not Path("asked").exists()
+for note in [*notes, *later.notes()]:
+    assert "umount" in note and "rm " not in note, note
+    words = note.partition(": umount ")[2].partition(";")[0].partition(" (")[0]
+    print(words.replace(str(run.pods), ""))
+assert share == sorted((str(path), path.stat().st_mode) for path in place.glob("share/**/*")), "lost"
+assert not list(run.pods.glob("secret*")), "what is not mounted is removed"
+while words:
+    subprocess.run(["sh", "-c", f"umount {words}"], check=True)
+    last = new_run(place / "state", f"last{len(words)}", datetime.now(UTC))
+    words = "".join(note.partition(": umount ")[2].partition(";")[0].partition(" (")[0] for note in last.notes())
+assert not run.pods.exists()
+"""
+
+
+@pytest.mark.parametrize("end", ["closed", "killed"])
+@pytest.mark.parametrize(
+    ("mount", "where"),
+    [
+        ("mount --bind share $V/set", "/v/set"),
+        ("chmod 0 share/old; mount --bind share/old $V", "/v"),
+        ("mount -t tmpfs none $V; mkdir $V/set; mount --bind share $V/set", "/v/set"),
+        ("touch $V/file; mount --bind share/thesis $V/file", "/v/file"),
+        ("mkdir -p $V/$D; mount --rbind share $V/$D", "deep"),
+        ("mkdir $V/'a  b'; mount --bind share $V/'a  b'", "'/v/a  b'"),
+        ("rm $POD/secret; mount --bind share $POD", ""),
+    ],
+)
+def test_nothing_that_a_job_has_mounted_is_removed_with_its_volume(tmp_path, mount, where, end):
+    permitted("namespaces")
+    (tmp_path / "share/old").mkdir(parents=True)
+    (tmp_path / "share/old/images").write_text("dataset")
+    (tmp_path / "share/thesis").write_text("thesis")
+    command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c", MOUNTED, tmp_path, end]
+    variables = os.environ | {"D": "/".join("d" * 120)}
+    done = subprocess.run([*command, mount], capture_output=True, text=True, env=variables, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "share/old/images").read_text() == "dataset"
+    if where != "deep":
+        assert done.stdout.splitlines() == [where] * (2 if end == "closed" else 1)

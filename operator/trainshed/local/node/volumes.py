@@ -166,9 +166,10 @@ class Volumes:
             raise ConfigError(f"the path {quoted(inside[0])} is below a file, or is no file")
         mode = self._modes.folder if _is_written(volume) else self._modes.writable
         own = resolve(folder, volume["name"], Creation(mode))
-        with opened(own) as root:
+        with opened(folder) as root:  # so that nothing is written in what a container has mounted at the volume
             for path, file in files.items():
-                write(root, path, self._rewrite(volume["name"], file.content), Creation(self._modes.folder, file.mode))
+                content = self._rewrite(volume["name"], file.content)
+                write(root, f"{volume['name']}/{path}", content, Creation(self._modes.folder, file.mode))
         return own
 
     def _files(self, source: Document, facts: PodFacts, projected: Document) -> Iterator[VolumeFile]:

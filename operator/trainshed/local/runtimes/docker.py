@@ -15,6 +15,7 @@ from pathlib import Path
 
 from trainshed.api.job import Document
 from trainshed.api.quantities import parse_quantity
+from trainshed.local.mounts import mounts_below
 from trainshed.local.paths import remove
 from trainshed.process import Clock
 
@@ -82,8 +83,8 @@ class DockerSandbox:
     async def _remove_files(self) -> None:
         """Let a container delete what only its user can delete."""
         remove(self.spec.folder)
-        if not self.spec.folder.exists():
-            return
+        if not self.spec.folder.exists() or mounts_below(self.spec.folder):
+            return  # the engine mounts with a folder what is mounted in it
         mount = mount_words([Mount(self.spec.folder, "/folder")], self.runtime.is_own)
         paths = [f"/folder/{path.name}" for path in self.spec.folder.iterdir()]
         words = ("run", "--rm", "--network", "none", *self.runtime.labels(), *mount)

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from trainshed.local.mounts import mounts_below
 from trainshed.local.paths import remove
 
 from .docker_cli import DockerCli
@@ -60,8 +61,8 @@ class Leftovers:
         """
         for folder in self._run.stuck:
             for image in images:
-                if not _is_folder(folder):
-                    break
+                if not _is_folder(folder) or mounts_below(folder):
+                    break  # the engine mounts with a folder what is mounted in it
                 paths = [f"/folder/{path.name}" for path in folder.iterdir()]
                 run = ("run", "--rm", "--pull", "never", "--network", "none", "--user", "0", *words(folder))
                 await self._try(*run, "--entrypoint", "rm", image, "-rf", *paths)

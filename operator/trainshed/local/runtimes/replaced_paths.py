@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from trainshed.local.mounts import mounts_below
 from trainshed.local.state_folder import Unusable, parents
 
 from .protocol import ContainerSpec, SandboxSpec
@@ -81,6 +82,8 @@ def remove_links(note: Path) -> None:
     """Remove the folder of links to which a link leads, and nothing but links in it."""
     with contextlib.suppress(OSError):
         folder = note.readlink()
+        if mounts_below(folder):
+            return
         for link in folder.iterdir():
             if link.is_symlink():
                 link.unlink()
