@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 
 import click
+from msgspec.structs import replace
 
 from trainshed.api import status_codec
 from trainshed.api.job import Document
@@ -80,7 +81,7 @@ class Source:
     def __init__(self, cluster: Cluster, pod: Pod, target: Target, wanted: Wanted) -> None:
         self._cluster, self._pod, self._target, self._wanted = cluster, pod, target, wanted
         self.error: ApiError | None = None
-        self.last = ""
+        self.last = self._note = ""
 
     async def lines(self) -> AsyncIterator[LogLine]:
         """Yield the lines that are new since the last call."""
@@ -94,6 +95,9 @@ class Source:
                 if line.time > after:  # `sinceTime` has whole seconds only
                     self.last = line.time
                     yield line
+                elif not line.time and line.text not in ("", self._note):  # the kubelet's own, the same each time
+                    self._note = line.text
+                    yield replace(line, time=self.last)
         except ApiError as error:
             self.error = error
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 import click
 
@@ -65,12 +65,16 @@ async def _logs(cluster: Cluster, name: str, wanted: Wanted) -> int:
 
 async def merged(sources: list[AsyncIterator[LogLine]]) -> AsyncIterator[LogLine]:
     """Yield the lines of all sources by time; each source has its lines in order."""
-    heads: list[tuple[LogLine, int]] = []
-    for number, source in enumerate(sources):
-        with suppress(StopAsyncIteration):
-            heappush(heads, (await anext(source), number))
+    # All at once: a node that does not answer costs its time-out, and there may be many.
+    firsts = await asyncio.gather(*map(_next, sources))
+    heads = [(line, number) for number, line in enumerate(firsts) if line]
+    heapify(heads)
     while heads:
         line, number = heappop(heads)
         yield line
-        with suppress(StopAsyncIteration):
-            heappush(heads, (await anext(sources[number]), number))
+        if following := await _next(sources[number]):
+            heappush(heads, (following, number))
+
+
+async def _next(source: AsyncIterator[LogLine]) -> LogLine | None:
+    return await anext(source, None)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from trainshed.api.foreign_text import harmless
 
 #: The colours of replicas, in turn.
 COLOURS = ("cyan", "green", "yellow", "blue", "magenta", "bright_cyan", "bright_green", "bright_yellow", "bright_blue")
+
+#: The time before a line, as RFC 3339.
+TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)")
 
 
 class LogLine(msgspec.Struct, frozen=True, order=True):
@@ -19,10 +24,14 @@ class LogLine(msgspec.Struct, frozen=True, order=True):
 
 
 def parse(replica: str, line: bytes, *, colour: bool) -> LogLine:
-    """Return the line that the API server gives with `timestamps`; what acts on a terminal is left out, as it says."""
+    """Return the line that the API server gives with `timestamps`; what acts on a terminal is left out, as it says.
+
+    The time is empty if there is none: kubelets write lines of their own, such as "unable to retrieve container logs".
+    """
     time, _, text = line.partition(b" ")
-    shown = _last_part(text).decode(errors="replace")
-    return LogLine(harmless(time.decode(errors="replace")), replica, harmless(shown, colour=colour))
+    if not TIME.fullmatch(time):
+        time, text = b"", line
+    return LogLine(time.decode(), replica, harmless(_last_part(text).decode(errors="replace"), colour=colour))
 
 
 def _last_part(text: bytes) -> bytes:

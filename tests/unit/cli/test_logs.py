@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 
@@ -9,7 +10,7 @@ import pytest
 
 from support.builders import a_pod
 from support.builders import at as at_second
-from support.virtual_time import in_virtual_time
+from support.virtual_time import clock, in_virtual_time
 from trainshed.api.objects import Container, Pod
 from trainshed.cli import logs
 from trainshed.cli.connection import Cluster
@@ -36,7 +37,7 @@ class Replies:
     """A cluster: `steps` are its pods at each read, the last one with the end of the job; `answers` are logs."""
 
     steps: list[tuple[Pod, ...]]
-    answers: dict[str, list[list[bytes | ApiError]]]
+    answers: dict[str, list[list[bytes | float | ApiError]]]
     asked: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
     looks: int = 0
 
@@ -56,7 +57,10 @@ class Replies:
         for item in self.answers[pod].pop(0) if self.answers[pod] else []:
             if isinstance(item, ApiError):
                 raise item
-            yield item
+            if isinstance(item, float):
+                await asyncio.sleep(item)
+            else:
+                yield item
 
 
 def wanted(**fields) -> Wanted:
@@ -124,6 +128,30 @@ def test_following_goes_on_after_an_interruption_where_it_was(capsys, trouble):
     code, lines, _ = printed(replies, capsys, follow=True, tail=10)
     assert (code, lines) == (0, ["worker-0 | a", "worker-0 | b", "worker-0 | c"])
     assert [query.get("sinceTime") for _, query in replies.asked][:2] == [None, "2026-01-01T12:00:02.5Z"]
+
+
+def test_a_line_without_a_time_is_printed_once_and_hides_no_later_one(capsys):
+    note = b"unable to retrieve container logs for containerd://1"
+    over = (a_pod("worker-0", "Succeeded", code=0),)
+    replies = Replies(
+        [WORKERS[:1]] * 6 + [over], {"mnist-worker-0": [[note], [note], [at(1, "a"), note], [at(2, "b")]]}
+    )
+    _, lines, _ = printed(replies, capsys, follow=True)
+    assert lines == [f"worker-0 | {note.decode()}", "worker-0 | a", "worker-0 | b"]
+    assert {query.get("sinceTime", "")[:4] for _, query in replies.asked} == {"", "2026"}
+
+
+def test_the_logs_of_all_replicas_are_asked_for_at_once(capsys):
+    pods = tuple(a_pod(f"worker-{number}") for number in range(9))
+    replies = Replies([pods], {pod.name: [[30.0, at(1, "a")]] for pod in pods})
+
+    async def story() -> float:
+        began = clock()
+        await logs._logs(Cluster(replies, "ml", None), "mnist", wanted())
+        return clock() - began
+
+    assert in_virtual_time(story()) < 60
+    assert len(capsys.readouterr().out.splitlines()) == 9
 
 
 def test_following_reads_the_pod_that_replaces_another(capsys):

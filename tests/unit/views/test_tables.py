@@ -99,6 +99,8 @@ def test_no_event_and_no_job_makes_a_table_wide(field: str, capsys):
         (b"2026-01-01T12:00:00Z  10%\r 20%\r", "2026-01-01T12:00:00Z", " 20%"),
         (b"2026-01-01T12:00:00Z \x1b[2Jgone\xff", "2026-01-01T12:00:00Z", "gone\ufffd"),
         (b"", "", ""),
+        (b"unable to retrieve container logs", "", "unable to retrieve container logs"),
+        (b"2026 was long", "", "2026 was long"),
     ],
 )
 def test_a_line_of_a_log_is_fit_for_a_terminal(content: bytes, time: str, text: str):
