@@ -41,7 +41,7 @@ def get(jobs: tuple[str, ...], *, options: ClusterOptions, selector: str, watch:
         raise click.UsageError(f"--watch prints rows, which -o {form} has not")
     if everywhere and options.namespace:
         raise click.UsageError("choose either --namespace or --all-namespaces")
-    view = View(str(form or ""), everywhere=everywhere)
+    view = View(str(form or ""), everywhere=everywhere, watched=watch)
     run(options, lambda cluster: _get(cluster, view, jobs, selector, watch=watch))
 
 
@@ -63,10 +63,10 @@ class Shown:
 
 
 class View:
-    """How jobs are printed: the form, and whether with namespaces."""
+    """How jobs are printed: the form, whether with namespaces, and whether also when they change."""
 
-    def __init__(self, form: str, *, everywhere: bool) -> None:
-        self.form, self.everywhere, self._now = form, everywhere, Clock().now
+    def __init__(self, form: str, *, everywhere: bool, watched: bool) -> None:
+        self.form, self.everywhere, self._watched, self._now = form, everywhere, watched, Clock().now
         self.header = rows.header(namespaces=everywhere, wide=form == "wide")
 
     def read(self, job: Document, whole: Callable[[], Document]) -> Shown:
@@ -76,7 +76,7 @@ class View:
             uid=parse_text(rows.metadata(job).get("uid")),
             name=_long_name(job),
             cells=rows.row(job, self._now(), namespaces=self.everywhere, wide=self.form == "wide"),
-            content=rows.content(job),
+            content=rows.content(job) if self._watched else (),
             whole=whole if self.form in ("json", "yaml") else None,
         )
 
