@@ -98,8 +98,11 @@ class StatusDebounce:
 
 
 def _starts_suspended(stored: Status, wanted: Status) -> bool:
-    """Return whether this is the first status of a job that is suspended and has no pods: nothing follows from it."""
-    new = not (stored.conditions or stored.attempts)
+    """Return whether this is the first status of a job that is suspended and has had no pods: nothing follows from it.
+
+    One that has pods gets a new attempt, also if all of them have ended and hold nothing.
+    """
+    new = not (stored.conditions or stored.attempts or wanted.attempts)
     return new and wanted.true(ConditionType.SUSPENDED) and not (wanted.over or wanted.holds_resources)
 
 

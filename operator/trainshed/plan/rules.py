@@ -111,7 +111,7 @@ def suspend(facts: Facts) -> Plan | None:
     if status.true(ConditionType.SUSPENDED):
         return _with_stuck_pods(facts, Plan(status, job_events.pod_groups_deleted(actions), actions))
     update = job_conditions.suspended(facts)
-    if facts.snapshot.pods:
+    if facts.owned:
         status = replace(status, attempts=restarts.start_attempt(status, facts.groups or status.attempts).attempts)
     if status.true(ConditionType.RUNNING):
         status = conditions.set_condition(status, replace(update, kind=ConditionType.RUNNING), facts.now, true=False)

@@ -168,8 +168,8 @@ def test_the_first_status_of_a_job_that_starts_suspended_waits_for_its_creator()
     assert patience.until(KEY, (Status(), wanted), at(0)) == at(1)
     assert patience.until(KEY, (Status(), wanted), at(1)) is None
     assert patience.until(KEY, (STORED, wanted), at(2)) is None, "a job that ran is suspended at once"
-    holds = replace(wanted, replica_statuses={"Worker": ReplicaStatus(not_running=1)})
-    assert patience.until(KEY, (Status(), holds), at(2)) is None
+    for had_pods in ({"replica_statuses": {"Worker": ReplicaStatus(not_running=1)}}, {"attempts": {"Worker": 1}}):
+        assert patience.until(KEY, (Status(), replace(wanted, **had_pods)), at(2)) is None
 
 
 def test_a_queue_learns_at_once_that_a_job_holds_resources():
