@@ -246,7 +246,7 @@ def test_a_job_whose_pods_are_refused_costs_no_request_while_nothing_changes_tha
         assert not path or job.write(path, {"metadata": stamped})
         job.cluster.loop.run_for(0.1)
     asked = [request for request in job.requests[mark:] if "/leases" not in request.path]
-    assert 2 <= len(asked) <= 9, "a GET, a POST and at times an Event each time"
+    assert 1 <= len(asked) <= 9, "a GET and at times an Event for each POST that is refused"
     job.close()
 
 
@@ -259,7 +259,7 @@ def test_a_webhook_that_cannot_be_called_costs_few_requests(verb, patch, each):
     job = JobRun(scope="Replica")
     network = Denying(verb, "/pods")
     denied(job, network, (500, "InternalError", UNCALLED), patch)
-    assert 5 * each <= network.count <= 9 * each, "after 0.1, 0.2, 0.4 ... 12.8 s, without retries in between"
+    assert 5 * each <= network.count <= 10 * each, "after 0.1, 0.2, 0.4 ... 12.8 s, without retries in between"
     job.close()
 
 

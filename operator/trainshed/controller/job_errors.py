@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from trainshed.api.job import JobKey
 from trainshed.client import (
     UNCALLED,
@@ -45,23 +47,34 @@ NUMBERS = re.compile(r"\d+")
 MOST, MAX_LENGTH = 8, 256
 
 
+class _Errors(msgspec.Struct):
+    """The errors of one kind in a row: when the first one came, and the last back-off."""
+
+    since: float
+    seconds: float = 0.0
+
+
 class JobErrors:
-    """The errors of each job since its last success: the last back-off of each kind of error, and the messages."""
+    """The errors of each job since its last success: each kind of error, and the messages. Times are in seconds."""
 
     def __init__(self) -> None:
-        self._seconds: dict[JobKey, dict[tuple[float, float], float]] = {}
+        self._errors: dict[JobKey, dict[tuple[float, float], _Errors]] = {}
         self._messages: dict[JobKey, set[str]] = {}
 
-    def backoff(self, key: JobKey, limits: tuple[float, float]) -> float:
+    def backoff(self, key: JobKey, limits: tuple[float, float], now: float) -> float:
         """Return the seconds to wait, twice as many as after the last error with these limits, and remember them.
 
         An error of another kind does not count: many short ones after conflicts make none long, and one conflict makes
         none short that was long already.
         """
         first, longest = limits
-        known = self._seconds.setdefault(key, {})
-        known[limits] = min(max(first, 2 * known.get(limits, 0.0)), longest)
-        return known[limits]
+        known = self._errors.setdefault(key, {}).setdefault(limits, _Errors(now))
+        known.seconds = min(max(first, 2 * known.seconds), longest)
+        return known.seconds
+
+    def lasted(self, key: JobKey, limits: tuple[float, float], now: float) -> float:
+        """Return the seconds since the first error of a job with these limits."""
+        return now - self._errors[key][limits].since
 
     def is_news(self, key: JobKey, message: str) -> bool:
         """Return whether no message since the last success was the same but for numbers, and remember it."""
@@ -75,12 +88,12 @@ class JobErrors:
 
     def forget(self, key: JobKey) -> None:
         """Forget the errors of a job after a success."""
-        self._seconds.pop(key, None)
+        self._errors.pop(key, None)
         self._messages.pop(key, None)
 
     def clear(self) -> None:
         """Forget all errors."""
-        self._seconds.clear()
+        self._errors.clear()
         self._messages.clear()
 
 

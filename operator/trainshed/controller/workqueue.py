@@ -164,16 +164,12 @@ class WorkQueue:
     def failed(self, key: JobKey, first: float, longest: float) -> float:
         """Enqueue the job after a back-off, of which the first and the longest are given; return the seconds.
 
-        An event shortens it, but a long one no more than to PAUSE. A job that has the name of one that was being
-        reconciled until now does not wait.
+        An event ends it early, a long one not before PAUSE; as each try doubles it, a job that has failed for seconds
+        waits for seconds. One that has the name of one that was being reconciled until now does not wait.
         """
-        if key in self._gone:
-            self.add(key)
-            return 0.0
-        seconds = self._failures.backoff(key, (first, longest))
-        if seconds >= LONG:
-            self._not_before[key] = _clock() + PAUSE
-        self.add_later(key, seconds)
+        if seconds := self._count_failure(key, limits := (first, longest)):
+            seconds = min(seconds, first + self._failures.lasted(key, limits, _clock()))
+            self.add_later(key, seconds)
         return seconds
 
     def conflicted(self, key: JobKey, first: float, longest: float) -> float:
@@ -181,8 +177,9 @@ class WorkQueue:
 
         After a conflict another client may be writing the job all the time, so its events come all the time.
         """
-        if seconds := self.failed(key, first, longest):
+        if seconds := self._count_failure(key, (first, longest)):
             self._not_before[key] = _clock() + seconds * MIN_WAIT
+            self.add_later(key, seconds)
         return seconds
 
     def went_well(self, key: JobKey) -> None:
@@ -224,6 +221,16 @@ class WorkQueue:
         most = min(MAX_PROCESSING, largest_share(MAX_CONCURRENT_RECONCILES - self._taken))
         found = (name for name in self._ready if name not in self._full and self._processing_in.get(name, 0) < most)
         return self._loop_time.next(found, busy=bool(self._starting))
+
+    def _count_failure(self, key: JobKey, limits: tuple[float, float]) -> float:
+        """Return the back-off of a job, during which events wait for PAUSE if it is long; 0 if the job has left."""
+        if key in self._gone:
+            self.add(key)
+            return 0.0
+        seconds = self._failures.backoff(key, limits, _clock())
+        if seconds >= LONG:
+            self._not_before[key] = _clock() + PAUSE
+        return seconds
 
     def _try(self, tries: Tries) -> None:
         keys, seconds = tries

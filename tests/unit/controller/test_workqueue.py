@@ -213,19 +213,39 @@ async def test_a_past_time_means_now(queue):
     assert await queue.take() == A
 
 
-async def test_back_off_doubles_up_to_the_longest_and_success_resets_it(queue):
-    assert [queue.failed(A, 1.0, 5.0) for _ in range(5)] == [1, 2, 4, 5, 5]
-    assert queue.failed(B, 1.0, 5.0) == 1
-    queue.went_well(A)
-    assert queue.failed(A, 1.0, 5.0) == 1
-    for _ in range(2000):
-        queue.failed(A, 1.0, 5.0)
-    assert queue.failed(A, 1.0, 5.0) == 5
-    assert [queue.failed(C, 0.01, 0.05) for _ in range(9)][-1] == 0.05
-    assert [queue.failed(C, 1.0, 5.0) for _ in range(2)] == [1, 2], "many short ones make none long"
-    queue.conflicted(C, 0.01, 0.05)
-    assert queue.failed(C, 1.0, 5.0) == 4, "and a short one makes none short that was long already"
-    queue.clear()
+def test_back_off_doubles_up_to_the_longest_and_success_resets_it(queue):
+    async def waits(key: JobKey, number: int, *limits: float) -> list[float]:
+        """Return the waits after failures, each of which follows when the wait for it is over."""
+        found = []
+        for _ in range(number):
+            found.append(queue.failed(key, *limits))
+            await asyncio.sleep(found[-1])
+        return found
+
+    async def story():
+        assert await waits(A, 5, 1.0, 5.0) == pytest.approx([1, 2, 4, 5, 5])
+        assert queue.failed(B, 1.0, 5.0) == 1
+        queue.went_well(A)
+        assert (await waits(A, 2000, 1.0, 5.0))[::1999] == [1, 5]
+        assert (await waits(C, 9, 0.01, 0.05))[-1] == 0.05
+        assert await waits(C, 2, 1.0, 5.0) == pytest.approx([1, 2]), "many short ones make none long"
+        queue.conflicted(C, 0.01, 0.05)
+        assert queue.failed(C, 1.0, 5.0) == pytest.approx(4), "and a short one makes none short that was long already"
+        queue.clear()
+
+    in_virtual_time(story())
+
+
+def test_a_job_that_events_make_fail_many_times_waits_no_longer_than_it_has_failed(queue):
+    async def story():
+        for _ in range(10):
+            assert queue.failed(A, 1.0, 300.0) <= 1.0 + clock()
+            await asyncio.sleep(0.5)
+        assert queue.failed(A, 1.0, 300.0) == pytest.approx(6.0)
+        await asyncio.sleep(1000)
+        assert queue.failed(A, 1.0, 300.0) == 300
+
+    in_virtual_time(story())
 
 
 async def test_a_failed_key_comes_back(queue):
