@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from simulation.runner import run
-from simulation.schedule import ON_DISRUPTION, SCOPE, TRACK_RESULTS, JobRequest, Schedule, Step
+from simulation.schedule import ON_DISRUPTION, SCOPE, SERVICES, TRACK_RESULTS, JobRequest, Schedule, Step
 
 TRACKED, FAIL_ON_DISRUPTION = (TRACK_RESULTS, "true"), (ON_DISRUPTION, "Fail")
+SERVICE_OF_JOB = (SERVICES, "Job")
 ALONE, WITH_ROLE, TOGETHER = ((SCOPE, scope) for scope in ("Replica", "Role", "Job"))
 
 
@@ -275,8 +276,49 @@ BUGS = {
             Step(0.933, "forge status", how="wipe"),
         ),
     ),
+    "a pod that has failed is deleted only once the status says that its new job is suspended": Schedule(
+        seed=0,
+        steps=(
+            create("XGBoostJob", "a", (("Master", 1),)),
+            Step(0.008, "reject", how="OutOfcpu"),
+            Step(0.0, "set field", how=("runPolicy.suspend", True)),
+        ),
+    ),
+    "a pod that has succeeded before its new job was suspended is deleted only once the status says so": Schedule(
+        seed=0,
+        operators=2,
+        gang="volcano",
+        steps=(
+            create("XGBoostJob", "a", (("Master", 1), ("Worker", 1))),
+            Step(0.03, "succeed"),
+            Step(0.0, "kill at write", how=(3, "before")),
+            Step(0.4, "succeed"),
+            Step(0.0, "succeed"),
+            Step(0.0, "set field", how=("runPolicy.suspend", True)),
+        ),
+    ),
+    "a job that was refused for seconds does not wait a minute because a user has changed it": Schedule(
+        seed=0,
+        gang="volcano",
+        steps=(
+            create("TFJob", "a", (("Worker", 1),)),
+            Step(0.0, "quota", how=0),
+            Step(15.13, "set scope", how="Auto"),
+            Step(1.023, "succeed"),
+        ),
+    ),
+    "a job that was refused for seconds does not wait a minute because its old pods end one by one": Schedule(
+        seed=2985904234,
+        steps=(
+            create("PyTorchJob", "a", (("Worker", 3),), annotations=(WITH_ROLE, SERVICE_OF_JOB)),
+            Step(0.001, "succeed"),
+            Step(0.554, "disrupt", how="PreemptionByScheduler"),
+            Step(0.465, "quota", how=0),
+            Step(0.0, "reject", how="OutOfcpu"),
+            *(Step(seconds, "succeed") for seconds in (0.03, 0.4, 0.4, 0.555, 3.0)),
+        ),
+    ),
 }
-#: Schedules in which the auditor once reported a violation by mistake.
 
 
 @pytest.mark.parametrize("claim", BUGS)
