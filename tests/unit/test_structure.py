@@ -31,6 +31,7 @@ IMPORT_CHAIN = 12
 #: A module that has fewer lines and only one importer needs a reason.
 SMALL_MODULE = 80
 SMALL_MODULES = {
+    "trainshed.local.node.container_output": "what becomes of output, apart from the order of containers",
     "trainshed.local.runtimes.docker_variables": "the format of two programs, with its table of names",
     "trainshed.client.credential_plugin": "the official client, which is imported only for a plugin",
     "trainshed.client.tunnel": "the protocol of proxies, apart from the one spoken through them",

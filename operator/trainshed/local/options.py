@@ -86,6 +86,16 @@ class Options:
         if problems:
             raise Refused("\n".join(map(printable, problems)))
 
+    def labels(self) -> Iterator[str]:
+        """Yield the prefixes of lines."""
+        several = len(self.jobs) > 1
+        yield "job"
+        for item in self.jobs:
+            yield item.job.name if several else ""
+            for pod in item.pods:
+                name = pod["metadata"]["name"].removeprefix("" if several else f"{item.job.name}-")
+                yield from (name, *(f"{name}/{container['name']}" for container in pod["spec"]["containers"][1:]))
+
 
 def check_size(jobs: Iterable[Job]) -> None:
     """Raise `Refused` if jobs have more replicas than a run may have."""

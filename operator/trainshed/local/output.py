@@ -40,7 +40,7 @@ class Output:
     """Implements `runtimes.protocol.LogSink`, and prints what happens to the jobs.
 
     `only` are the replicas to print; all if it is empty. `one_job` is whether prefixes need no job, `width` is that of
-    prefixes. `write` prints one line.
+    prefixes. `write` prints one line. `taken` is how many bytes have come.
     """
 
     def __init__(  # noqa: PLR0913 - a few choices of the user
@@ -61,9 +61,11 @@ class Output:
         self._width = width
         self._colours: dict[str, str] = {}
         self.write_line: Callable[[str], None] = write
+        self.taken = 0
 
     def write(self, pod: Document, container: str, chunk: bytes) -> None:
         """Take some output of a container; print its complete lines."""
+        self.taken += len(chunk)
         stream = self._stream(pod, container)
         stream.file.write(chunk)
         if not stream.shown:

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import NoReturn
 
@@ -28,6 +28,7 @@ from trainshed.local.node.kubelet import Kubelet, KubeletDependencies
 from trainshed.local.node.volumes import ANY_USER, OWN_USER, Volumes
 from trainshed.local.runtimes.docker_cli import ENGINES
 from trainshed.local.runtimes.hosts import LOOPBACK, Hosts
+from trainshed.local.runtimes.log_file import KEPT
 from trainshed.local.runtimes.protocol import Runtime
 from trainshed.memory.errors import StatusError
 from trainshed.memory.in_process import MemoryTransport
@@ -112,7 +113,7 @@ class LocalRun:
             self._folder.logs,
             options.only,
             one_job=len(options.jobs) == 1,
-            width=max(len(name) for name in self._labels()),
+            width=max(len(name) for name in options.labels()),
             colour=options.colour,
             write=self._lines.line,
         )
@@ -206,11 +207,14 @@ class LocalRun:
         kubelet.terminate(grace)
 
     async def _until_ended(self, runtime: Runtime, kubelet: Kubelet) -> None:
-        """Wait until all replicas have ended, but not for a runtime that does not work."""
-        loop, left = asyncio.get_running_loop(), len(kubelet.running())
-        closing = asyncio.create_task(kubelet.close())
+        """Wait until all replicas have ended and their output was read, but not for a runtime that does not work."""
+        loop, left, taken = asyncio.get_running_loop(), len(kubelet.running()), self._output.taken
+        closing, most = asyncio.create_task(kubelet.close()), taken + KEPT * left
         while not closing.done():
+            looked = loop.time()
             await asyncio.wait({closing}, timeout=CHECK)
+            if taken != (taken := min(self._output.taken, most)):
+                self._stuck_at += loop.time() - looked
             if left != (left := len(kubelet.running())):
                 self._stuck_at = max(self._stuck_at, loop.time() + STUCK)
             if not closing.done() and (runtime.problem or loop.time() > self._stuck_at or self._interrupts >= GIVES_UP):
@@ -298,15 +302,6 @@ class LocalRun:
         killed = self._kubelet is not None and self._kubelet.kill(pod)
         self._output.say(f"--fail: {'killed' if killed else 'cannot kill, it does not run:'} {pod}")
 
-    def _labels(self) -> Iterator[str]:
-        """Yield the prefixes of lines."""
-        yield "job"
-        for item in self._options.jobs:
-            yield item.job.name if self._several else ""
-            for pod in item.pods:
-                name = pod["metadata"]["name"].removeprefix("" if self._several else f"{item.job.name}-")
-                yield from (name, *(f"{name}/{container['name']}" for container in pod["spec"]["containers"][1:]))
-
     def _jobs(self) -> Iterable[Stored]:
         for item in self._options.jobs:
             found = self._cluster.find(item.job.kind, item.job.namespace, item.job.name)
@@ -363,14 +358,7 @@ class LocalRun:
 
     def _status_text(self) -> str:
         seconds = (self._clock.now() - self._started).total_seconds()
-        phases = [str(pod.get("status", {}).get("phase")) for pod in self._cluster.of(POD)]
-        counts = ", ".join(f"{phases.count(phase)} {phase}" for phase in dict.fromkeys(phases))
-        states = ", ".join(
-            f"{job['metadata']['name']}: {summary.state_of(job)},"
-            f" {(job.get('status') or {}).get('restarts', 0)} restarts"
-            for job in self._jobs()
-        )
-        return f" {states} | pods: {counts or 'none'} | {seconds:.0f} s | Ctrl-C ends it "
+        return summary.status_text(self._jobs(), self._cluster.of(POD), seconds)
 
     def _conclude(self) -> int:
         now = self._clock.now()

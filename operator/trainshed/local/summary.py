@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from trainshed.api import status_codec
@@ -24,6 +24,17 @@ def events_of(cluster: LocalCluster, job: Document) -> list[Document]:
 def state_of(job: Document) -> str:
     """Return the state of a job: the type of its decisive condition, Pending without one."""
     return status_codec.parse_status(job).current_state
+
+
+def status_text(jobs: Iterable[Document], pods: Iterable[Document], seconds: float) -> str:
+    """Return the state of a run in one line."""
+    phases = [str(pod.get("status", {}).get("phase")) for pod in pods]
+    counts = ", ".join(f"{phases.count(phase)} {phase}" for phase in dict.fromkeys(phases))
+    states = ", ".join(
+        f"{job['metadata']['name']}: {state_of(job)}, {(job.get('status') or {}).get('restarts', 0)} restarts"
+        for job in jobs
+    )
+    return f" {states} | pods: {counts or 'none'} | {seconds:.0f} s | Ctrl-C ends it "
 
 
 def described(job: Document, events: Sequence[Document], seconds: float, *, interrupted: bool) -> Iterator[str]:

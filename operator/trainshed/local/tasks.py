@@ -7,8 +7,8 @@ import math
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-#: Seconds between two looks whether a time is over.
-STEP = 1.0
+#: Seconds between two looks whether a time is over; looks without progress that are a silence.
+STEP, LOOKS = 1.0, 20
 Result = TypeVar("Result")
 
 
@@ -26,6 +26,18 @@ async def within(work: Awaitable[Result], seconds: float) -> Result:
     finally:
         future.cancel()
         await asyncio.gather(future, return_exceptions=True)
+
+
+async def until_silent(work: asyncio.Future[Any], progress: Callable[[], int], silence: float, longest: float) -> None:
+    """Wait for the end of work, but not through a `silence`, nor `longest` all in all: seconds without progress.
+
+    Time in which this process does not run, or waits for a reader of its output, does not count.
+    """
+    step, silent, in_row, known = silence / LOOKS, 0.0, 0, progress()
+    while in_row < LOOKS and silent < longest and not (await asyncio.wait({work}, timeout=step))[0]:
+        known, before = progress(), known
+        in_row = in_row + 1 if known == before else 0
+        silent += step if known == before else 0.0
 
 
 def start(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:

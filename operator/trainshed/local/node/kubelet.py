@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -27,17 +26,14 @@ from trainshed.local.runtimes.protocol import (
 )
 from trainshed.local.stored_objects import CONFIG_MAP, POD, Stored, job_name
 
+from .container_output import ContainerOutput
 from .downward import NodeFacts
 from .environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, incomplete, of_fields
 from .pod_status import CREATING, INITIALIZING, ContainerRecord, PodRecord
 from .volumes import Volume, Volumes, mounts, termination_log
 
-#: The bytes and lines of the log that become the termination message of a failure, and the bytes of a file.
-LOG_BYTES, LOG_LINES, FILE_BYTES = 2048, 80, 4096
-#: Bytes of output that are read at once.
-CHUNK = 65536
-#: Seconds for which the output of a container that has ended is still read.
-DRAIN = 2.0
+#: The bytes of a file that become the termination message of a failure.
+FILE_BYTES = 4096
 #: Seconds between tries to create a container whose configuration is incomplete.
 CONFIG_RETRY = 1.0
 #: The exit code of a container that was never started, as containerd reports it.
@@ -125,14 +121,6 @@ class Kubelet:
             known.delete(float(found["metadata"]["deletionGracePeriodSeconds"]))
 
 
-@dataclass(slots=True)
-class _Run:
-    """A container that runs, and the end of its log."""
-
-    container: RuntimeContainer
-    lines: deque[bytes] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
-
-
 class PodWorker:
     """Runs one pod in a task of its own."""
 
@@ -148,7 +136,7 @@ class PodWorker:
         self._sandbox: Sandbox | None = None
         self._volumes: dict[str, Volume] = {}
         self._facts = PodFacts(pod, "", dependencies.node)
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[str, RuntimeContainer] = {}
         self._stopping = asyncio.Event()
         self._killed: asyncio.TimerHandle | None = None
         self._deleted = self._abandoned = False
@@ -162,13 +150,12 @@ class PodWorker:
 
     def container(self, name: str = "") -> RuntimeContainer | None:
         """Return the running container of this name, or without one the first of the spec."""
-        run = self._runs.get(name or self._record.mains[0].name)
-        return run.container if run else None
+        return self._runs.get(name or self._record.mains[0].name)
 
     def signal(self, number: int) -> bool:
         """Send a signal to all running containers; return whether there is one."""
-        for run in self._runs.values():
-            run.container.signal(number)
+        for container in self._runs.values():
+            container.signal(number)
         return bool(self._runs)
 
     def stop(self, grace: float) -> None:
@@ -271,7 +258,7 @@ class PodWorker:
             await asyncio.gather(*(self._run_container(record) for record in self._record.mains))
         self._stopping.set()
         for record in (found for found in self._record.inits if found.sidecar and found.name in self._runs):
-            self._runs[record.name].container.signal(signal.SIGTERM)
+            self._runs[record.name].signal(signal.SIGTERM)
         await asyncio.gather(*sidecars)
 
     async def _run_container(self, record: ContainerRecord) -> None:
@@ -313,17 +300,16 @@ class PodWorker:
             return NOT_STARTED
         if container is None:
             return None
-        run = self._runs[record.name] = _Run(container)
+        self._runs[record.name] = container
         record.run(self._shared.now())
         if self._stopping.is_set():
             container.signal(signal.SIGTERM)
         self._report()
-        reading = tasks.start(self._read(record, run), f"output of pod {self.name}")
+        output = ContainerOutput(container, self._shared.logs, self._pod, record.name)
         code = await container.wait()
-        await asyncio.wait({reading}, timeout=DRAIN)
-        reading.cancel()
+        await output.drain()
         del self._runs[record.name]
-        text = self._termination_message(record, log, code, run.lines)
+        text = self._termination_message(record, log, code, output)
         record.end(code, container.ended_at or self._shared.now(), text, container.reason)
         self._report()
         return code
@@ -361,22 +347,10 @@ class PodWorker:
             gpus=None if record.init else self._shared.gpus.take(self._pod["metadata"]["uid"], container),
         )
 
-    async def _read(self, record: ContainerRecord, run: _Run) -> None:
-        """Pass the output of a container on, and keep its last lines."""
-        rest = b""
-        while chunk := await run.container.output.read(CHUNK):
-            self._shared.logs.write(self._pod, record.name, chunk)
-            *lines, rest = (rest + chunk).split(b"\n")
-            run.lines.extend(line[-LOG_BYTES:] for line in lines)
-            rest = rest[-LOG_BYTES:]
-        if rest:
-            run.lines.append(rest)
-        self._shared.logs.end(self._pod, record.name)
-
-    def _termination_message(self, record: ContainerRecord, log: Path, code: int, lines: deque[bytes]) -> str:
+    def _termination_message(self, record: ContainerRecord, log: Path, code: int, output: ContainerOutput) -> str:
         written = read(log, FILE_BYTES)
         if not written and code and record.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
-            written = b"\n".join(lines)[-LOG_BYTES:]
+            written = output.end
         return written.decode(errors="replace")
 
     def _wait_all(self, reason: str, message: str) -> None:

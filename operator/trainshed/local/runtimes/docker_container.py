@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from trainshed.api.coerce import parse_time
+from trainshed.local import tasks
 
+from . import log_file
 from .docker_cli import PAUSE, TRIES, DockerCli
 from .protocol import KILLED, Ends, StartFailed
 
@@ -19,9 +21,11 @@ from .protocol import KILLED, Ends, StartFailed
 OOM_CHECKS, OOM_PAUSE = 6, 0.2
 #: The first of the exit codes that mean a signal.
 SIGNALLED = 128
-#: Seconds for which the log of a container that has ended is still awaited, after which one that has ended before its
-#: container is followed again, at first and at most, and between tries to kill.
-DRAIN, AGAIN, LONGEST, KILL_PAUSE = 2.0, 0.5, 60.0, 1.0
+#: Seconds for which more of the log of a container that has ended is awaited: in a row, and all in all.
+DRAIN, ALL_IN_ALL = 5.0, 60.0
+#: Seconds after which a log that has ended before its container is followed again, at first and at most, and between
+#: tries to kill.
+AGAIN, LONGEST, KILL_PAUSE = 0.5, 60.0, 1.0
 #: What docker and podman say about a container that does not exist.
 GONE = "no such"
 #: Characters of an odd answer that are shown.
@@ -86,8 +90,10 @@ class ContainerLog:
         self._process = process
         self._now = now
         self._read_at = now()
+        self._stopped_at: datetime | None = None
         self._changed = asyncio.Event()
         self._closed = False
+        self.count = 0
 
     async def read(self, size: int) -> bytes:
         """Return some output, nothing at its end."""
@@ -95,6 +101,7 @@ class ContainerLog:
             process = self._process
             if process.stdout and (chunk := await process.stdout.read(size)):
                 self._read_at = self._now()
+                self.count += len(chunk)
                 return chunk
             if self._closed:
                 return b""
@@ -107,12 +114,14 @@ class ContainerLog:
 
     def stop(self) -> None:
         """Read no more than what the engine has printed up to now."""
+        self._stopped_at = self._now()
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
     async def follow_again(self, cli: DockerCli, name: str) -> None:
-        """Let the engine print what has come since the last output that was read."""
-        self._process = await cli.follow("logs", "--follow", "--since", self._read_at.isoformat(), name)
+        """Let the engine print what has come since the last output that it printed, which was read some time later."""
+        since = min(self._read_at, self._stopped_at or self._read_at)
+        self._process = await cli.follow("logs", "--follow", "--since", since.isoformat(), name)
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
@@ -188,11 +197,12 @@ class DockerContainer:
             self.output.close()
 
     async def _until_log_ends(self) -> None:
-        """Wait until the log ends, not much longer than the container."""
+        """Wait until the log ends, or the container has ended and nothing more comes, though it could be read."""
         ended, over = asyncio.create_task(self.output.ended()), asyncio.create_task(self._over.wait())
         try:
             await asyncio.wait({ended, over}, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.wait({ended}, timeout=DRAIN)
+            most = self.output.count + log_file.KEPT  # what the engine keeps
+            await tasks.until_silent(ended, lambda: min(self.output.count, most), DRAIN, ALL_IN_ALL)
         finally:
             self._over.clear()
             self.output.stop()

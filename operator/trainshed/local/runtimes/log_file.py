@@ -11,6 +11,8 @@ OPEN = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: The bytes after which a new file begins, and the number of files that are kept: the defaults of
 #: `containerLogMaxSize` and `containerLogMaxFiles` in the configuration of a kubelet.
 LARGEST, FILES = 10 << 20, 5
+#: The bytes that are kept.
+KEPT = LARGEST * FILES
 #: The bytes by which a file may be larger, so that it ends with a line.
 LINE = 1 << 16
 
