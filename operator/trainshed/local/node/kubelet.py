@@ -25,6 +25,7 @@ from trainshed.local.runtimes.protocol import (
     StartFailed,
 )
 from trainshed.local.stored_objects import CONFIG_MAP, POD, Stored, job_name
+from trainshed.memory.strategies import DEFAULT_GRACE, bounded_grace
 
 from .container_output import ContainerOutput
 from .downward import NodeFacts
@@ -34,6 +35,8 @@ from .volumes import Volume, Volumes, mounts, termination_log
 
 #: The bytes of a file that become the termination message of a failure.
 FILE_BYTES = 4096
+#: Seconds between SIGTERM and SIGKILL for a sidecar whose turn comes when the grace period is over.
+SHORTEST = 2.0
 #: Seconds between tries to create a container whose configuration is incomplete.
 CONFIG_RETRY = 1.0
 #: The exit code of a container that was never started, as containerd reports it.
@@ -137,6 +140,8 @@ class PodWorker:
         self._volumes: dict[str, Volume] = {}
         self._facts = PodFacts(pod, "", dependencies.node)
         self._runs: dict[str, RuntimeContainer] = {}
+        self._sidecars: dict[str, asyncio.Task[None]] = {}
+        self._ended_sidecars: set[str] = set()
         self._stopping = asyncio.Event()
         self._killed: asyncio.TimerHandle | None = None
         self._deleted = self._abandoned = False
@@ -159,15 +164,36 @@ class PodWorker:
         return bool(self._runs)
 
     def stop(self, grace: float) -> None:
-        """Ask the containers to end, kill them after `grace` seconds, and start none again."""
+        """Ask the containers to end, kill them after `grace` seconds, and start none again; sidecars end after them."""
         if not self._stopping.is_set():
             self._stopping.set()
             self._record.stopped = True
             if grace > 0:
-                self.signal(signal.SIGTERM)
-        if self._killed:
+                for name in self._runs.keys() - self._sidecars.keys():
+                    self._runs[name].signal(signal.SIGTERM)
+        self._kill_after(grace)
+
+    def _kill_after(self, grace: float) -> None:
+        """Kill the containers after some seconds; a later call can shorten the time."""
+        loop = asyncio.get_running_loop()
+        if self._killed and not self._killed.cancelled():
+            grace = min(grace, self._killed.when() - loop.time())
             self._killed.cancel()
-        self._killed = asyncio.get_running_loop().call_later(max(grace, 0.0), self.signal, signal.SIGKILL)
+        self._killed = loop.call_later(max(grace, 0.0), self._kill if grace > 0 else self.signal, signal.SIGKILL)
+
+    def _kill(self, number: int) -> None:
+        """Kill the containers whose grace period is over, and give a short one to sidecars that had to wait."""
+        waited = self._sidecars.keys() - self._ended_sidecars
+        for name in self._runs.keys() - waited:
+            self._runs[name].signal(number)
+        for name in waited:
+            self._end_sidecar(name)
+        self._killed = asyncio.get_running_loop().call_later(SHORTEST, self.signal, number)
+
+    def _end_sidecar(self, name: str) -> None:
+        if name in self._runs.keys() - self._ended_sidecars:
+            self._runs[name].signal(signal.SIGTERM)
+        self._ended_sidecars.add(name)
 
     def delete(self, grace: float) -> None:
         """End the pod, and confirm its deletion then; a later call can shorten the grace period."""
@@ -244,11 +270,12 @@ class PodWorker:
         return False
 
     async def _run_containers(self) -> None:
-        sidecars = []
+        """Run all containers; sidecars end after the others, each when the one after it has ended (KEP-753)."""
         for record in self._record.inits:
             if record.sidecar:
-                sidecars.append(tasks.start(self._run_container(record), f"container {record.name} of pod {self.name}"))
-                while not record.started and not sidecars[-1].done():  # noqa: ASYNC110 - soon enough
+                task = tasks.start(self._run_container(record), f"container {record.name} of pod {self.name}")
+                self._sidecars[record.name] = task
+                while not record.started and not task.done():  # noqa: ASYNC110 - soon enough
                     await asyncio.sleep(0.01)
                 continue
             await self._run_container(record)
@@ -257,9 +284,11 @@ class PodWorker:
         else:
             await asyncio.gather(*(self._run_container(record) for record in self._record.mains))
         self._stopping.set()
-        for record in (found for found in self._record.inits if found.sidecar and found.name in self._runs):
-            self._runs[record.name].signal(signal.SIGTERM)
-        await asyncio.gather(*sidecars)
+        if self._sidecars:
+            self._kill_after(bounded_grace(self._pod["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE)))
+        for name in reversed(self._sidecars):
+            self._end_sidecar(name)
+            await asyncio.wait({self._sidecars[name]})
 
     async def _run_container(self, record: ContainerRecord) -> None:
         """Run a container until it has ended for good."""
@@ -302,7 +331,7 @@ class PodWorker:
             return None
         self._runs[record.name] = container
         record.run(self._shared.now())
-        if self._stopping.is_set():
+        if self._stopping.is_set() and (not record.sidecar or record.name in self._ended_sidecars):
             container.signal(signal.SIGTERM)
         self._report()
         output = ContainerOutput(container, self._shared.logs, self._pod, record.name)
