@@ -318,6 +318,21 @@ BUGS = {
             *(Step(seconds, "succeed") for seconds in (0.03, 0.4, 0.4, 0.555, 3.0)),
         ),
     ),
+    "a job of a queue that another client fails while it ends stops its pods in time": Schedule(
+        seed=0,
+        steps=(
+            create(
+                "XGBoostJob",
+                "a",
+                (("Master", 1), ("Worker", 1)),
+                policy=(("activeDeadlineSeconds", 1), ("backoffLimit", 0)),
+                annotations=(ALONE, ("kueue.x-k8s.io/queue-name", "research")),
+            ),
+            Step(0.072, "succeed"),
+            Step(0.4, "succeed"),
+            Step(0.0, "forge status", how="verdict"),
+        ),
+    ),
 }
 
 

@@ -64,13 +64,20 @@ def skip_unmanaged(facts: Facts) -> Plan | None:
 
 
 def clean_up(facts: Facts) -> Plan | None:
-    """Apply cleanPodPolicy to the pods of a finished job, update its counts, and delete it when its TTL has expired."""
+    """Apply cleanPodPolicy to the pods of a finished job, update its counts, and delete it when its TTL has expired.
+
+    Another client may write a terminal condition beside an announced one: then pods still end until the same deadline.
+    """
     if not facts.status.over:
         return None
     actions = (*pods.apply_clean_pod_policy(facts), *dependents.prune(facts))
-    plan = Plan(final_counts.after_failure(facts), job_events.pod_groups_deleted(actions), actions)
+    status, holds = final_counts.after_failure(facts), facts.status.ending is not None and bool(facts.holding)
+    if not holds:
+        status = conditions.remove_conditions(status, *TERMINAL.values())
+    plan = Plan(status, job_events.pod_groups_deleted(actions), actions)
     ttl, completion = facts.job.policy.ttl, facts.status.completion
-    wait = pods.end_deadline(facts) if pods.ending_pods(facts) else None
+    deadline = pods.end_deadline(facts)
+    wait = deadline if deadline and facts.now < deadline and (holds or pods.ending_pods(facts)) else None
     end = completion + timedelta(seconds=ttl) if completion is not None and ttl is not None else None
     if end is None or wait or facts.now < end:
         requeue_at = _earliest(wait, end if end and facts.now < end else None)

@@ -23,6 +23,7 @@ from support.builders import (
 from trainshed.api import status_codec
 from trainshed.api.objects import Container
 from trainshed.api.parse import END_GRACE
+from trainshed.api.status import Condition, ConditionType
 
 
 def active(status) -> dict[str, int]:
@@ -120,6 +121,19 @@ def test_a_pod_whose_sidecar_runs_on_is_stopped_after_a_while_under_the_policy_n
     gone = look(job, replace(pods[0], deleting=True), ended("worker-1"), status=late.status, now=at(50))
     assert "Succeeded" not in states(gone.status)
     assert "Succeeded" in states(look(job, ended("worker-1"), status=late.status, now=at(60)).status)
+
+
+def test_a_job_that_another_client_fails_after_its_end_was_announced_stops_its_pods_at_the_same_time():
+    job = a_job(worker=2, queued=True)
+    pods = (a_pod("worker-0"), ended("worker-1", 1))
+    decided = look(job, *pods, status=running(job), now=at(20)).status
+    forged = Condition(ConditionType.FAILED, True, "Forged", "forged", at(21), at(21))
+    status = replace(decided, conditions=(forged, decided.conditions[-1]))
+    early = look(job, *pods, status=status, now=at(22))
+    assert (deleted(early), early.requeue_at) == ([], at(20 + END_GRACE))
+    late = look(job, *pods, status=early.status, now=at(20 + END_GRACE))
+    assert (deleted(late), late.requeue_at) == (["mnist-worker-0"], None)
+    assert states(look(job, pods[1], status=late.status, now=at(60)).status) == ["Failed"]
 
 
 @pytest.mark.parametrize("policy", ["Running", "All"])
