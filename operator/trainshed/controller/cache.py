@@ -13,12 +13,13 @@ from trainshed.api import framework, gang, parse, status_codec
 from trainshed.api.actions import ApiRefusal, SchedulerMessage, Snapshot
 from trainshed.api.digest import has_digest
 from trainshed.api.framework import Framework, JobDefaults
-from trainshed.api.job import Document, JobKey
+from trainshed.api.job import Document, Job, JobKey
 from trainshed.api.objects import Dependent, Pod, Resource, Service, is_older
 from trainshed.api.status import Status
 from trainshed.client import Unavailable
 
-from .observed_pods import HiddenPods, LostPods, ScaleDowns, UnwatchedPods
+from .left_pods import LeftPods
+from .observed_pods import ScaleDowns
 from .store import CachedJob, Children, Owner, Store, origin_of, owner_of, with_spec
 
 
@@ -109,14 +110,12 @@ class Cache:
         #: The number of jobs by kind and state, of which some are 0.
         self.states: Counter[tuple[str, str]] = Counter()
         self.jobs: dict[str, Store[CachedJob]] = {kind: Store(self._on_job_change) for kind in self._frameworks}
-        self._lost_pods: dict[Owner, LostPods] = {}
         self.scale_downs = ScaleDowns()
+        self.left_pods = LeftPods(self._job_of, releases=job_defaults.track_results)
         self.pods: Children[Pod] = Children(
-            self._on_child_change, self._on_list_delete, self._on_pod_lost, self._on_pod_change
+            self._on_child_change, self._on_list_delete, self.left_pods.lost, self._on_pod_change
         )
-        self.hidden = HiddenPods()
-        self._unwatched, self._counted_jobs = UnwatchedPods(), set[str]()
-        self.pods.on_left = self._on_pod_left
+        self.pods.on_left = self.left_pods.left
         self.services: Children[Service] = Children(self._on_child_change)
         self.dependents: dict[Resource, Children[Dependent]] = {
             resource: Children(self._on_child_change)
@@ -148,7 +147,7 @@ class Cache:
             return None
         owner = record.as_owner
         dependents = tuple(found for children in self.dependents.values() for found in children.of(owner))
-        return Snapshot(
+        snapshot = Snapshot(
             job=record.job,
             framework=self._frameworks[key.kind],
             job_defaults=self._job_defaults,
@@ -160,12 +159,10 @@ class Cache:
             dependents=dependents,
             unserved=self._unserved(),
             scheduler_message=self._scheduler_messages.get(key),
-            unwatched=self._unwatched.of(owner),
-            counted_here=record.uid in self._counted_jobs,
-            lost_pods=lost.since(now) if (lost := self._lost_pods.get(owner)) else (),
             answers={one.uid: self._answers[one.uid] for one in dependents if one.uid in self._answers},
             scale_down=self.scale_downs.last(record.job, now),
         )
+        return self.left_pods.in_snapshot(snapshot)
 
     def on_write(self, found: Dependent) -> None:
         """Store a dependent as it was answered to the operator's own write."""
@@ -178,7 +175,7 @@ class Cache:
     def stored(self, key: JobKey, document: Document) -> Status:
         """Store the job from the response to the operator's own write; return its status."""
         record = self.read(key, document)
-        self._counted_jobs.add(record.uid)
+        self.left_pods.stored(record.uid)
         self._staleness.own_write(record.uid, record.version)
         return record.status
 
@@ -229,33 +226,6 @@ class Cache:
         """Remember what the scheduler said about the PodGroup of a job."""
         if key in self._current:
             self._scheduler_messages[key] = message
-
-    def spoiled(self, pod: Pod) -> None:
-        """Count a pod as lost that others have given an earlier attempt: it is deleted as an old one."""
-        if owner_of(pod) in self._keys:
-            self._lost_pods.setdefault(owner_of(pod), LostPods()).add(pod.name)
-
-    def hidden_found(self, pod: Pod | None) -> None:
-        """Remember a pod, if there is one, that was found with the finalizer and that no watch reports."""
-        if pod is not None:
-            self.pods.on_left(pod.uid, pod)
-
-    def sought(self, snapshot: Snapshot, name: str, found: Pod | None) -> None:
-        """Remember the pod of this name that the job has and no watch reports, or that there is none."""
-        owner = snapshot.job.namespace, snapshot.job.uid
-        if found is None:
-            self._unwatched.free(owner, name)
-        elif owner in self._keys:
-            self._unwatched.left(owner, found)
-
-    def unwatched(self, snapshot: Snapshot) -> tuple[Pod, ...]:
-        """Return the pods of the job of a snapshot that have left the watch and are not known to be gone."""
-        return self._unwatched.of((snapshot.job.namespace, snapshot.job.uid))
-
-    def forget_lost_pods(self) -> None:
-        """Forget which pods were lost while another replica led, as it is not known when, and whose counts they are."""
-        self._lost_pods.clear()
-        self._counted_jobs.clear()
 
     def owner(self, child: Dependent) -> JobKey | None:
         """Return the key of the cached job that owns an object, None if there is none."""
@@ -329,11 +299,10 @@ class Cache:
                 self._current[key] = record.uid
             if after.status.conditions and (before is None or before.status != after.status):
                 self._staleness.observed_write(record.uid, record.version)
+            self.left_pods.changed(after.job, after.status)
         else:
             self._keys.pop(record.as_owner, None)
-            self._lost_pods.pop(record.as_owner, None)
-            self._unwatched.forget(record.as_owner)
-            self._counted_jobs.discard(record.uid)
+            self.left_pods.forget(record.as_owner)
             self._staleness.forget(record.uid)
             if known == record.uid:
                 del self._current[key]
@@ -359,23 +328,14 @@ class Cache:
         groups = ((kind, self.dependents.get(kind)) for kind in gang.OPTIONAL)
         return tuple(kind for kind, children in groups if children and not children.store.listed)
 
-    def _on_pod_lost(self, pod: Pod) -> None:
-        if owner_of(pod) in self._keys and not pod.over:
-            self._lost_pods.setdefault(owner_of(pod), LostPods()).add(pod.name)
-
-    def _on_pod_left(self, uid: str, pod: Pod | None) -> None:
-        if pod is None:
-            self._unwatched.gone(uid)
-        elif owner_of(pod) in self._keys:
-            self._unwatched.left(owner_of(pod), pod)
-        if pod is not None and pod.has_finalizer and self._job_defaults.track_results:
-            self.hidden.add(pod)
-        else:
-            self.hidden.discard(uid)
+    def _job_of(self, owner: Owner) -> tuple[Job, Status] | None:
+        key = self._keys.get(owner)
+        record = self.jobs[key.kind].items.get(owner[1]) if key else None
+        return (record.job, record.status) if record else None
 
     def _on_pod_change(self, before: Pod, after: Pod) -> None:
         if after.attempt < before.attempt:
-            self.spoiled(after)
+            self.left_pods.spoiled(after)
 
     def _on_list_delete(self, pod: Pod) -> None:
         if owner_of(pod) in self._keys:
@@ -386,7 +346,7 @@ class Cache:
             self._answers.pop(child.uid, None)
         if isinstance(child, Pod):
             if child.uid in self.pods.store.items:
-                self._unwatched.free(owner_of(child), child.name)
+                self.left_pods.watched(child)
             if child.over or child.uid not in self.pods.store.items:
                 self.freed(child.namespace)
         key = self._keys.get(owner_of(child))

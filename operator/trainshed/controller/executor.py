@@ -206,10 +206,10 @@ class Executor:
                 raise  # another has deleted it
             error = self._writes.failed(snapshot, action, failure, _words(action))
             if isinstance(error, Altered) and error.pod:
-                self._cache.spoiled(error.pod)
+                self._cache.left_pods.spoiled(error.pod)
             if isinstance(error, LabelRemoved) and isinstance(action, CreatePod):
-                self._cache.sought(snapshot, action.name, error.pod)
-            self._cache.hidden_found(await release_unselected(self._client, error))
+                self._cache.left_pods.sought(snapshot, action.name, error.pod)
+            self._cache.left_pods.found(await release_unselected(self._client, error))
             self._metrics.count_action(snapshot, action, success=False)
             record.failures.extend(_failure_events(snapshot, action, error))
             if not isinstance(error, Reverted) or stops_others(action, error):

@@ -234,7 +234,7 @@ class NamespaceCaches:
     def lead(self) -> None:
         """Drop what was noticed while another replica led."""
         for namespaced in self.all.values():
-            namespaced.cache.forget_lost_pods()
+            namespaced.cache.left_pods.forget_lost_pods()
 
     def step_down(self) -> None:
         """Drop what only a leader keeps; another replica leads now."""

@@ -1,21 +1,18 @@
-"""What is remembered of pods: to count failed pods and starts once, how often pods were lost, and which may be hidden.
+"""What is remembered of pods and jobs: to count failed pods and starts once, and how often jobs are scaled down.
 
-The cache has the pods that a watch reports.
+The cache has the pods that a watch reports; `left_pods.py` has those that it no longer reports.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import TypeAlias
 
-import msgspec
 from msgspec.structs import replace
 
-from trainshed.api.actions import Action, DeletePod, DeleteService, LostPod, ScaleDown, Snapshot
+from trainshed.api.actions import Action, DeletePod, DeleteService, ScaleDown, Snapshot
 from trainshed.api.job import Job, JobKey
-from trainshed.api.objects import Phase, Pod
+from trainshed.api.objects import Phase
 from trainshed.api.replicas import replicas_by_name
 from trainshed.api.status import ConditionType, Status
 
@@ -85,117 +82,6 @@ class StartupTimes:
     def forget(self, key: JobKey) -> None:
         """Forget a job that is deleted or not starting."""
         self._since.pop(key, None)
-
-
-#: The namespace and the uid of a job.
-Owner: TypeAlias = tuple[str, str]
-
-
-class LostPods:
-    """The pods of a job that others have deleted, by name, for `MEMORY`; `MOST` names, as users invent owners."""
-
-    MEMORY, MOST = timedelta(minutes=10), 10_000
-
-    def __init__(self) -> None:
-        self._new: Counter[str] = Counter()
-        self._known: dict[str, LostPod] = {}
-
-    def add(self, name: str) -> None:
-        """Count a pod that is gone."""
-        if name in self._new or len(self._new) + len(self._known) < self.MOST:
-            self._new[name] += 1
-
-    def since(self, now: datetime) -> tuple[LostPod, ...]:
-        """Return how often which pods were lost; what was counted since the last call has the time `now`."""
-        self._known = {name: pod for name, pod in self._known.items() if now - pod.time <= self.MEMORY}
-        for name, count in self._new.items():
-            before = self._known[name].count if name in self._known else 0
-            self._known[name] = LostPod(name, before + count, now)
-        self._new.clear()
-        return tuple(self._known.values())
-
-
-class UnwatchedPods:
-    """The pods of jobs that have left the watch while nothing showed that they are gone; `MOST` of a job.
-
-    The last state of a pod that the API server has removed is a deletion whose grace period is over, or was cut to 0.
-    Any other pod may have lost the label that the watch selects.
-    """
-
-    MOST = 10_000
-
-    def __init__(self) -> None:
-        self._by_job: dict[Owner, dict[str, Pod]] = {}
-        self._owners: dict[str, tuple[Owner, str]] = {}
-
-    def of(self, job: Owner) -> tuple[Pod, ...]:
-        """Return those of a job, as they last were."""
-        return tuple(self._by_job.get(job, {}).values())
-
-    def left(self, job: Owner, pod: Pod) -> None:
-        """Remember a pod, or its new state."""
-        self.gone(pod.uid)
-        known = self._by_job.setdefault(job, {})
-        if not (pod.deleting and not pod.grace) and len(known) < self.MOST:
-            known[pod.name] = pod
-            self._owners[pod.uid] = job, pod.name
-
-    def gone(self, uid: str) -> None:
-        """Forget a pod that is gone."""
-        if uid in self._owners:
-            self.free(*self._owners[uid])
-
-    def free(self, job: Owner, name: str) -> None:
-        """Forget the pod of this name: none has it, or another one, or this one is watched again."""
-        pod = self._by_job.get(job, {}).pop(name, None)
-        if pod is not None:
-            del self._owners[pod.uid]
-
-    def forget(self, job: Owner) -> None:
-        """Forget the pods of a job that is gone."""
-        for pod in self._by_job.pop(job, {}).values():
-            del self._owners[pod.uid]
-
-
-class HiddenPod(msgspec.Struct, frozen=True):
-    """What identifies a pod that no watch reports."""
-
-    namespace: str
-    name: str
-    uid: str
-
-
-class HiddenPods:
-    """The pods whose finalizer was still there when a watch reported them last; `MOST`, the first ones are forgotten.
-
-    They are gone by now, or have lost the label that the watch selects.
-    """
-
-    MOST = 20_000
-
-    def __init__(self) -> None:
-        self._known: dict[str, HiddenPod] = {}
-        self._old: tuple[str, ...] = ()
-
-    def all(self) -> tuple[HiddenPod, ...]:
-        """Return them."""
-        return tuple(self._known.values())
-
-    def add(self, pod: Pod) -> None:
-        """Remember a pod."""
-        self._known[pod.uid] = HiddenPod(pod.namespace, pod.name, pod.uid)
-        if len(self._known) > self.MOST:
-            self.discard(next(iter(self._known)))
-
-    def discard(self, uid: str) -> None:
-        """Forget a pod, if it is known."""
-        self._known.pop(uid, None)
-
-    def forget_old(self) -> None:
-        """Forget those that were known at the last call."""
-        for uid in self._old:
-            self.discard(uid)
-        self._old = tuple(self._known)
 
 
 class ScaleDowns:

@@ -21,7 +21,7 @@ from trainshed.frameworks.mpi import launcher_name
 from trainshed.plan import dependents
 
 from .cache import Cache
-from .observed_pods import HiddenPod
+from .left_pods import HiddenPod
 from .undone_writes import CONTESTED, UndoneWrites
 
 #: Seconds between two searches, and the most that an object waits which cannot be tended, or is changed back each time.
@@ -90,7 +90,7 @@ class Orphans:
 
     def _stand_by(self, now: float) -> None:
         if now >= self._expiry:
-            self._cache.hidden.forget_old()
+            self._cache.left_pods.hidden.forget_old()
             self._expiry = now + STANDBY_MEMORY
 
     def _by_namespace(self) -> dict[str, list[Orphan]]:
@@ -100,7 +100,7 @@ class Orphans:
         return found
 
     def _pods(self) -> tuple[Pod | HiddenPod, ...]:
-        return *self._cache.orphans(), *self._cache.hidden.all()
+        return *self._cache.orphans(), *self._cache.left_pods.hidden.all()
 
     def _roles(self) -> Iterator[Dependent]:
         roles = self._cache.dependents.get(ROLES)
@@ -152,7 +152,7 @@ class Orphans:
         pod = await self._client.read_pod(hidden.namespace, hidden.name)
         if pod is not None and pod.uid == hidden.uid and pod.has_finalizer and not pod.job:
             await release_finalizer(self._client, pod)
-        self._cache.hidden.discard(hidden.uid)
+        self._cache.left_pods.hidden.discard(hidden.uid)
 
     async def _release(self, pod: Pod) -> None:
         if await owner_is_gone(self._client, pod):

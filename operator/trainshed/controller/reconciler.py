@@ -136,8 +136,9 @@ class Reconciler:
             snapshot = replace(snapshot, scheduler_message=message)
             plan = planner.plan(snapshot)
         if plan.pods_to_verify:
+            self._cache.left_pods.looks_up(snapshot)
             hidden = await self._verify_pods(snapshot, plan.pods_to_verify[:MAX_POD_LOOKUPS])
-            unwatched = self._cache.unwatched(snapshot)
+            unwatched = self._cache.left_pods.unwatched(snapshot)
             if hidden or (snapshot.refusal and snapshot.refusal.hidden):
                 snapshot = replace(snapshot, refusal=_refusal(hidden))
             elif unwatched == snapshot.unwatched:
@@ -176,10 +177,10 @@ class Reconciler:
             await self._client.seek_pod(snapshot.job.namespace, name, snapshot.job.uid)
         except ApiError as error:
             if isinstance(error, LabelRemoved):
-                self._cache.sought(snapshot, name, error.pod)
-            self._cache.hidden_found(await release_unselected(self._client, error))
+                self._cache.left_pods.sought(snapshot, name, error.pod)
+            self._cache.left_pods.found(await release_unselected(self._client, error))
             return error
-        self._cache.sought(snapshot, name, None)
+        self._cache.left_pods.sought(snapshot, name, None)
         return None
 
     async def _carry_out(self, key: JobKey, snapshot: Snapshot, plan: Plan, hidden: LabelRemoved | None) -> Result:

@@ -57,8 +57,8 @@ def observed_status(facts: Facts) -> Status:
 def unwatched_pods(facts: Facts) -> tuple[str, ...]:
     """Return the names of pods of a job that stops which have left the watch and may hold resources still.
 
-    First those that are not known to terminate. If the status is of another process, these are the first missing ones
-    as well, where it counts more pods than there are: they may have left the watch of that process.
+    First those that are not known to terminate. If the status is of another process, or some pods were too many to be
+    remembered, these are first the missing ones, where it counts more pods than there are: they may be hidden.
     """
     unwatched = facts.owned[len(facts.snapshot.pods) :]
     left = sorted((pod for pod in unwatched if pod.holds_resources), key=lambda pod: pod.deleting)
@@ -66,5 +66,5 @@ def unwatched_pods(facts: Facts) -> tuple[str, ...]:
     counts = facts.status.replica_statuses.values()
     there = sum(pod.holds_resources for pod in (*facts.snapshot.pods, *left))
     if not facts.snapshot.counted_here and sum(count.active + count.not_running for count in counts) > there:
-        names += [framework.child_name(facts.job, replica) for replica in islice(facts.absent, MAX_NAMED)]
+        names[:0] = [framework.child_name(facts.job, replica) for replica in islice(facts.absent, MAX_NAMED)]
     return tuple(dict.fromkeys(names))

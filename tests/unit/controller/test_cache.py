@@ -16,7 +16,6 @@ from trainshed.api.framework import JobDefaults
 from trainshed.api.job import JobKey
 from trainshed.api.objects import CONFIG_MAPS, Dependent
 from trainshed.controller.cache import REFUSAL_UPDATE_INTERVAL, Cache
-from trainshed.controller.observed_pods import LostPods
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.tensorflow import TENSORFLOW
 
@@ -70,18 +69,10 @@ def lose(known: Known, *names: str) -> None:
 def test_pods_that_were_lost_while_another_replica_led_are_not_lost_now(known):
     known.hear_of_job()
     lose(known, "mnist-worker-0", "mnist-worker-0")
-    known.view.forget_lost_pods()
+    known.view.left_pods.forget_lost_pods()
     assert known.view.snapshot(KEY, T0).lost_pods == ()
     lose(known, "mnist-worker-0")
     assert [(pod.name, pod.count) for pod in known.view.snapshot(KEY, T0).lost_pods] == [("mnist-worker-0", 1)]
-
-
-def test_the_number_of_lost_pods_that_are_remembered_is_limited(known, monkeypatch):
-    monkeypatch.setattr(LostPods, "MOST", 3)
-    known.hear_of_job()
-    for _ in range(2):
-        lose(known, *(f"invented-{number}" for number in range(20)))
-        assert len(known.view.snapshot(KEY, T0).lost_pods) == 3
 
 
 def test_a_snapshot_contains_the_objects_of_the_job_sorted_by_name(known):

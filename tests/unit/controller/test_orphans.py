@@ -17,7 +17,6 @@ from support.world import KINDS
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import JOB_TRACKING_FINALIZER, ROLES, Dependent, Pod
 from trainshed.client import Conflict, Forbidden, Invalid
-from trainshed.controller.observed_pods import HiddenPods
 from trainshed.controller.orphans import INTERVAL, Orphans
 from trainshed.plan.dependents import LAST_APPLIED_HASH
 
@@ -126,13 +125,13 @@ async def test_the_finalizer_of_a_pod_that_loses_its_label_is_removed(when):
     assert [pod.has_finalizer for pod in harness.world.pods.values()] == [False, False]
     mark = len(harness.world.reads)
     await found.reconcile()
-    assert (harness.world.reads[mark:], harness.view.hidden.all()) == ([], ())
+    assert (harness.world.reads[mark:], harness.view.left_pods.hidden.all()) == ([], ())
 
 
 async def test_a_pod_that_the_operator_finds_without_its_label_is_released_too():
     harness = await hidden_pods("while its job runs")
-    for pod in harness.view.hidden.all():
-        harness.view.hidden.discard(pod.uid)  # as after a restart
+    for pod in harness.view.left_pods.hidden.all():
+        harness.view.left_pods.hidden.discard(pod.uid)  # as after a restart
     await harness.reconcile()
     await orphans(harness).reconcile()
     assert [pod.has_finalizer for pod in harness.world.pods.values()] == [False, False]
@@ -152,7 +151,7 @@ async def test_a_pod_that_loses_its_label_and(then):
             harness.world.create("pods", {"metadata": {"name": name, "finalizers": [JOB_TRACKING_FINALIZER]}, **SPEC})
     mark = len(harness.world.writes)
     await orphans(harness).reconcile()
-    assert (harness.since(mark), harness.view.hidden.all()) == ([], ())
+    assert (harness.since(mark), harness.view.left_pods.hidden.all()) == ([], ())
 
 
 @pytest.mark.parametrize("answer", ["first", "last"])
@@ -171,7 +170,7 @@ async def test_a_pod_that_the_operator_has_released_is_not_read_whether_the_answ
     await orphans(harness).reconcile()
     harness.hear()
     await orphans(harness).reconcile()
-    assert (harness.world.pods, harness.view.hidden.all()) == ({}, ())
+    assert (harness.world.pods, harness.view.left_pods.hidden.all()) == ({}, ())
     assert [path for path in harness.world.reads[mark:] if "/pods/" in path] == []
 
 
@@ -182,16 +181,9 @@ def test_a_replica_that_does_not_lead_forgets_hidden_pods_when_the_leader_has_se
         running = asyncio.ensure_future(orphans(harness, may_act=False).run())
         await asyncio.sleep(seconds)
         running.cancel()
-        return len(harness.view.hidden.all())
+        return len(harness.view.left_pods.hidden.all())
 
     assert in_virtual_time(story()) == (2 if seconds == 30 else 0)
-
-
-def test_the_number_of_hidden_pods_that_are_remembered_is_limited():
-    hidden = HiddenPods()
-    for number in range(HiddenPods.MOST + 1):
-        hidden.add(a_pod(f"worker-{number}"))
-    assert (len(hidden.all()), hidden.all()[0].name) == (HiddenPods.MOST, "mnist-worker-1")
 
 
 async def test_a_conflict_is_retried_in_the_next_round():

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_pod
+from support.builders import a_job, a_pod
 from support.harness import Harness, a_spec
+from support.replace import replace
 from trainshed.client import Unavailable
-from trainshed.controller.observed_pods import UnwatchedPods
+from trainshed.controller.left_pods import UnwatchedPods
 
 QUEUED = {"kueue.x-k8s.io/queue-name": "research"}
 LABEL = {"training.kubeflow.org/job-name": "mnist"}
-JOB = ("ml", "job-uid")
+JOB = a_job(worker=2)
+OWNER = ("ml", "job-uid")
 
 
 async def a_running_job(*, queued: bool = True, scope: str = "Replica", **policy: object) -> Harness:
@@ -35,8 +37,30 @@ def hide(harness: Harness) -> None:
     harness.hear()
 
 
+def hide_after_a_flood(harness: Harness) -> None:
+    """Let pods of the job come and go whose names it never requests, then hide its own."""
+    owner = harness.job()["metadata"]["uid"]
+    for number in range(10_000):
+        pod = replace(a_pod(f"x-{number}", "Pending"), owner=owner)
+        harness.view.pods.store.changed(pod)
+        harness.view.pods.store.forgotten(pod.uid)
+    hide(harness)
+
+
 def succeed(harness: Harness) -> None:
     harness.world.set_pod("mnist-chief-0", "Succeeded", code=0)
+    harness.hear()
+
+
+def delegate(harness: Harness) -> None:
+    manager = "kueue.x-k8s.io/multikueue"
+    harness.world.edit("TFJob", "mnist", lambda spec: spec["runPolicy"].update(managedBy=manager))
+    harness.hear()
+
+
+def delete(harness: Harness) -> None:
+    harness.world.patch("tfjobs", "mnist", {"finalizers": ["example.com/a"]})
+    harness.world.delete("tfjobs")
     harness.hear()
 
 
@@ -71,6 +95,7 @@ def remaining(harness: Harness) -> dict[str, bool]:
     [
         ((hide, suspend), {}),
         ((suspend, hide), {}),
+        ((hide_after_a_flood, suspend), {}),
         ((hide, restart, suspend), {}),
         ((suspend, hide, restart), {}),
         ((hide, wait), {}),
@@ -134,24 +159,35 @@ async def test_a_pod_that_gets_its_label_back_is_one_of_the_others():
     before = harness.snapshot()
     harness.world.delete("tfjobs")
     harness.hear()
-    assert harness.view.unwatched(before) == ()
+    assert harness.view.left_pods.unwatched(before) == ()
 
 
-def test_pods_that_may_be_hidden_are_known_until_they_are_gone_or_watched(monkeypatch):
-    monkeypatch.setattr(UnwatchedPods, "MOST", 2)
+def test_pods_that_may_be_hidden_are_known_until_they_are_gone_or_watched():
     pods = UnwatchedPods()
-    for pod in (a_pod("worker-0"), a_pod("worker-1", deleting=True, grace=30), a_pod("worker-2")):
+    for pod in (a_pod("worker-0"), a_pod("worker-1", deleting=True, grace=30), a_pod("worker-0", uid="another")):
         pods.left(JOB, pod)
-    assert [pod.name for pod in pods.of(JOB)] == ["mnist-worker-0", "mnist-worker-1"], "there is a limit"
+    assert [pod.name for pod in pods.of(OWNER)] == ["mnist-worker-1", "mnist-worker-0"]
+    pods.gone("worker-0-uid")
     pods.left(JOB, a_pod("worker-1", deleting=True, grace=0))
-    assert [pod.name for pod in pods.of(JOB)] == ["mnist-worker-0"], "the API server has removed it"
-    pods.gone("worker-0-uid")
+    assert [pod.uid for pod in pods.of(OWNER)] == ["another"], "the API server has removed the other one"
+    pods.gone("another")
     pods.gone("unknown")
-    assert pods.of(JOB) == ()
+    assert pods.of(OWNER) == ()
     pods.left(JOB, a_pod("worker-0"))
-    pods.forget(JOB)
+    pods.forget(OWNER)
     pods.gone("worker-0-uid")
-    assert pods.of(JOB) == ()
+    assert pods.of(OWNER) == ()
+
+
+@pytest.mark.parametrize(
+    "steps", [(succeed, hide), (hide, succeed), (hide, delegate), (delegate, hide), (hide, delete)]
+)
+async def test_nothing_is_remembered_of_pods_that_the_operator_leaves_alone(steps):
+    harness = await a_running_job(queued=False)
+    for step in steps:
+        step(harness)
+        await harness.reconcile(3, seconds=1)
+    assert harness.snapshot().unwatched == ()
 
 
 async def test_hidden_pods_of_a_running_job_are_counted_once():
