@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainshed.cli import cli
@@ -20,8 +22,9 @@ def run(config: Config) -> int:
 
 
 def main() -> None:
-    """Run the command line."""
-    cli(obj=run, auto_envvar_prefix="TRAINSHED")
+    """Run the command line, under the name by which it was called: kubectl runs `kubectl-trainshed`."""
+    name = "kubectl trainshed" if Path(sys.argv[0]).name.startswith("kubectl-") else None
+    cli(obj=run, auto_envvar_prefix="TRAINSHED", prog_name=name)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -104,6 +106,19 @@ def test_why_there_are_no_stacks_is_said(server, user, tmp_path, rules, why):
     assert ("kubectl create role stacks" in done.stderr) is (rules is READS)
     added = [len(pod["spec"].get("ephemeralContainers", ())) for pod in user.pods()]
     assert added == [len(rules) - len(READS)] * 3
+
+
+def test_a_shell_completes_the_names_of_jobs(reader, user):
+    for name in ("mnist", "moe"):
+        user.create(pytorchjob(name, Master=1))
+    user.create(job("TFJob", "moe", Worker=1))
+    known = ["trainshed", "explain", *reader.words]
+    for word, found in (("m", ["mnist"]), ("t", ["tfjob/moe"]), ("@", ["@latest"])):
+        words = {"COMP_WORDS": " ".join([*known, word]), "COMP_CWORD": str(len(known))}
+        variables = os.environ | words | {"_TRAINSHED_COMPLETE": "bash_complete"}
+        command = (sys.executable, "-c", "import sys, trainshed.__main__ as m; sys.argv = ['trainshed']; m.main()")
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60, check=True)
+        assert (done.stdout.splitlines(), done.stderr) == ([f"plain,{name}" for name in found], "")
 
 
 def test_a_watch_prints_the_rows_that_change(reader, user, kubelet: FakeKubelet):

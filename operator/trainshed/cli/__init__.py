@@ -26,6 +26,7 @@ JOBS = {
     "run": ("run", "Run jobs on this machine"),
     "render": ("render", "Print what would be created"),
     "lint": ("lint", "Check jobs before submitting"),
+    "completion": ("completion", "Complete in the shell"),
 }
 ADMINISTRATORS = {
     "operator": ("operator", "Run the operator"),

@@ -14,6 +14,7 @@ from trainshed.views.rows import full_name
 
 from .connection import Cluster, ClusterOptions, cluster_options, run, sentence
 from .job_changes import dry_run_option, for_each
+from .job_names import JOB
 from .parameters import duration
 
 #: The seconds between two looks.
@@ -21,7 +22,7 @@ LOOK = 1.0
 
 
 @click.command()
-@click.argument("jobs", nargs=-1, required=True)
+@click.argument("jobs", nargs=-1, required=True, type=JOB)
 @cluster_options
 @dry_run_option
 @click.option("--wait", is_flag=True, help="Wait until the jobs and their pods are gone.")

@@ -9,10 +9,11 @@ from trainshed.views import rows
 
 from . import tables
 from .connection import Cluster, ClusterOptions, cluster_options, run
+from .job_names import JOB
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @cluster_options
 def events(job: str, *, options: ClusterOptions) -> None:
     """Show the Events about a job and its pods, the newest last.

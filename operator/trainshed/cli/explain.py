@@ -7,6 +7,7 @@ import textwrap
 import click
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
+from .job_names import JOB
 from .tables import terminal_width
 
 #: The columns of the titles, and the fewest of the text beside them.
@@ -14,7 +15,7 @@ TITLES, LEAST = 13, 40
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @cluster_options
 def explain(job: str, *, options: ClusterOptions) -> None:
     """Say what has become of a job: what was asked for, what happened, what it waits for, and what to do.

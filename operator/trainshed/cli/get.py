@@ -19,13 +19,14 @@ from trainshed.views.rows import full_name, identity
 
 from . import job_documents, tables
 from .connection import Cluster, ClusterOptions, cluster_options, run, warn
+from .job_names import JOB
 
 DELETED = "Deleted"
 FORMS = ("wide", "json", "yaml", "name")
 
 
 @click.command()
-@click.argument("jobs", nargs=-1)
+@click.argument("jobs", nargs=-1, type=JOB)
 @cluster_options
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="The jobs of all namespaces.")
 @click.option("-l", "--selector", default="", help="Labels that the jobs have, such as team=vision,stage!=test.")

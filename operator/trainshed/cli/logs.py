@@ -11,6 +11,7 @@ import click
 from trainshed.views.log_lines import LogLine
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
+from .job_names import JOB
 from .job_pods import Target, pods_of_replicas
 from .log_follower import Follower, LinePrinter, Source, Wanted
 from .parameters import duration, pattern
@@ -20,7 +21,7 @@ AT_ONCE = 64
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @cluster_options
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended, also with new pods.")
 @click.option("--grep", type=pattern, help="Only lines in which this regular expression is found.")

@@ -12,10 +12,11 @@ from trainshed.views.rows import full_name
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
 from .job_changes import changed, dry_run_option, for_each, queued_by
+from .job_names import JOB
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @cluster_options
 @dry_run_option
 @click.option("--replicas", required=True, type=click.IntRange(min=0), help="The new number of replicas.")

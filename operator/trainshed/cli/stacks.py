@@ -23,6 +23,7 @@ from trainshed.views.rank_stacks import PythonProcess
 from trainshed.views.rows import full_name
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
+from .job_names import JOB
 from .job_pods import Target, pods_of_replicas, replica_of
 from .parameters import duration
 
@@ -58,7 +59,7 @@ class StacksWanted:
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @cluster_options
 @click.option(
     "-r", "--replica", "replicas", multiple=True, help="Only this replica, such as worker-0; may be repeated."

@@ -20,13 +20,14 @@ from trainshed.views.rows import full_name
 
 from .connection import Cluster, ClusterOptions, cluster_options, run, warn
 from .job_changes import active, changed, dry_run_option, for_each, queued_by
+from .job_names import JOB
 from .parameters import duration
 
 SUSPEND, RESUME = ({"spec": {"runPolicy": {"suspend": value}}} for value in (True, False))
 
 
 @click.command()
-@click.argument("jobs", nargs=-1, required=True)
+@click.argument("jobs", nargs=-1, required=True, type=JOB)
 @cluster_options
 @dry_run_option
 def suspend(jobs: tuple[str, ...], *, options: ClusterOptions, is_dry_run: bool) -> None:
@@ -38,7 +39,7 @@ def suspend(jobs: tuple[str, ...], *, options: ClusterOptions, is_dry_run: bool)
 
 
 @click.command()
-@click.argument("jobs", nargs=-1, required=True)
+@click.argument("jobs", nargs=-1, required=True, type=JOB)
 @cluster_options
 @dry_run_option
 def resume(jobs: tuple[str, ...], *, options: ClusterOptions, is_dry_run: bool) -> None:
@@ -50,7 +51,7 @@ def resume(jobs: tuple[str, ...], *, options: ClusterOptions, is_dry_run: bool) 
 
 
 @click.command()
-@click.argument("jobs", nargs=-1, required=True)
+@click.argument("jobs", nargs=-1, required=True, type=JOB)
 @cluster_options
 @dry_run_option
 @click.option(

@@ -9,13 +9,14 @@ from trainshed.views import usage
 
 from . import tables
 from .connection import Cluster, ClusterOptions, cluster_options, run
+from .job_names import JOB
 
 #: Why there are no figures of use.
 NO_METRICS = "No use is shown: the cluster does not serve metrics.k8s.io, which metrics-server does."
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @cluster_options
 def top(job: str, *, options: ClusterOptions) -> None:
     """Show the CPU, memory and devices that the replicas of a job request, and what they use.

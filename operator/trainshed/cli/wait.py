@@ -15,6 +15,7 @@ from trainshed.client.job_watch import job_changes
 from trainshed.views import rows
 
 from .connection import Cluster, ClusterOptions, cluster_options, run, warn
+from .job_names import JOB
 from .parameters import duration
 
 #: The exit codes: the job is in the state, it has ended otherwise, and the time is over.
@@ -25,7 +26,7 @@ DELETED = "Deleted"
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @cluster_options
 @click.option(
     *("--for", "wanted"),
