@@ -19,7 +19,7 @@ def used(name: str, cpu: str, memory: str) -> dict:
 def test_replicas_come_in_order_with_what_they_request_and_use():
     limits = {"memory": "2Gi", "nvidia.com/gpu": "8"}
     pods = [pod(f"mnist-worker-{index}", "a" if index == 2 else "", **limits) for index in (10, 2)]
-    metrics = [used("mnist-worker-2", "249000000n", "1048575Ki"), used("stranger", "5", "5Gi")]
+    metrics = [used("mnist-worker-2", "249000000n", "1048575Ki"), used("other-pod", "5", "5Gi")]
     devices = "8 nvidia.com/gpu"
     assert usage.rows("mnist", pods, metrics) == [
         ("worker-2", "a", "Running", "250m", "1500m", "1025Mi", "2048Mi", devices),

@@ -67,7 +67,7 @@ def kill_descendants(pid: int) -> bool:
 def kill_tree(pid: int) -> None:
     """Kill a child of this process that has not been waited for, and its descendants.
 
-    Parents are killed first: a shell whose program is killed before it would go on with its next command.
+    Parents are killed first: a shell whose program is killed before it would run its next command.
     """
     known = processes()
     with contextlib.suppress(ProcessLookupError, PermissionError):
