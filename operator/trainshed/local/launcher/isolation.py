@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .limits import limit_files
+from .marks import Marks
 from .process_tree import kill_descendants, kill_tree
 
 Message = dict[str, Any]
@@ -21,8 +22,6 @@ Message = dict[str, Any]
 Streams = Sequence[int]
 #: The first of the 128 exit codes that mean a signal, and the code of a container that could not be started.
 SIGNALLED, NOT_STARTED = 128, 127
-#: The variable that each process of a container has, with the id of the container.
-MARK = "TRAINSHED_CONTAINER"
 #: prctl: a signal when the parent ends; orphaned grandchildren become children of this process.
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 #: Rounds of killing what is left; each round kills all, so that more than one is only needed against fork bombs.
@@ -33,7 +32,8 @@ class Isolation:
     """Each container is a session of its own, on the network and the files of this machine."""
 
     def __init__(self) -> None:
-        self._marks: dict[int, str] = {}
+        self._marks = Marks()
+        self._numbers: dict[int, int] = {}
         if sys.platform == "linux":
             prctl(PR_SET_CHILD_SUBREAPER, 1)
 
@@ -45,10 +45,14 @@ class Isolation:
 
     def start(self, message: Message, streams: Streams) -> int:
         """Start a container; return the pid of its first process. Raises OSError."""
-        message["env"][MARK] = message["id"]
-        launcher = os.getpid()
-        pid = fork(lambda: execute_with_parent(message, streams, launcher))
-        self._marks[pid] = message["id"]
+        number, launcher = self._marks.new(), os.getpid()
+
+        def body() -> None:
+            self._marks.put(number, message["env"])
+            execute_with_parent(message, streams, launcher)
+
+        pid = fork(body)
+        self._numbers[pid] = number
         return pid
 
     def target(self, pid: int) -> int:
@@ -61,14 +65,19 @@ class Isolation:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
 
-    def ended(self, pid: int) -> None:
-        """Kill what a container has left: its session, and processes that have left it and lost their parents."""
+    def ended(self, pid: int) -> int:
+        """Kill the session of a container that has ended; return the number by which `kill_left` names it."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
-        mark = f"{MARK}={self._marks.pop(pid, '')}".encode()
-        for orphan in children(os.getpid()):
-            if orphan not in self._marks and mark in environment(orphan):
-                self.kill(orphan)
+        return self._numbers.pop(pid)
+
+    def kill_left(self) -> frozenset[int]:
+        """Kill what containers that have ended have left, also in other sessions; return those that had left some.
+
+        What it finds has not ended yet, and may have started more meanwhile: only a call that finds nothing is the
+        last.
+        """
+        return self._marks.kill_others({*self._numbers.values()})
 
     def kill_rest(self) -> None:
         """Kill all descendants of this process."""
@@ -157,13 +166,6 @@ def children(pid: int) -> list[int]:
     """Return the children of a process, where /proc shows them."""
     with contextlib.suppress(OSError):
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return []
-
-
-def environment(pid: int) -> list[bytes]:
-    """Return the variables with which a process was started, where /proc shows them."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     return []
 
 

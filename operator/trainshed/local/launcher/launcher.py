@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import select
 import signal
@@ -28,6 +29,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from .isolation import Isolation, Message, Streams, exit_code, private
@@ -42,6 +44,17 @@ AT_ONCE = 16
 CHUNK = 1 << 16
 #: Seconds between two looks at the memory of containers that have a limit.
 WATCH = 0.5
+#: Seconds between two looks for what a container that has ended has left, and for which its end waits for that.
+ROUND, LEFT = 0.02, 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """A container that has ended, and the message that says so once nothing is left of it, or at a time."""
+
+    number: int
+    message: Message
+    latest: float
 
 
 class Launcher:
@@ -62,6 +75,8 @@ class Launcher:
         self._limits: dict[int, int] = {}
         self._over: set[int] = set()
         self._watched = 0.0
+        self._ends: list[_End] = []
+        self._next_look = math.inf
         self._buffer = b""
 
     def run(self) -> None:
@@ -82,12 +97,15 @@ class Launcher:
     def _serve(self, reader: int) -> bool:
         """Wait for requests and ends of processes, and handle them; return False at the end of the socket."""
         control = self._control.fileno()
-        unsent, pause = [control] if self._outbox else [], WATCH if self._limits else None
-        ready, _, _ = select.select([control, reader], unsent, [], pause)
+        pause = min(WATCH if self._limits else math.inf, max(self._next_look - time.monotonic(), 0.0))
+        unsent = [control] if self._outbox else []
+        ready, _, _ = select.select([control, reader], unsent, [], None if pause == math.inf else pause)
         self._watch()
         if reader in ready:
             os.read(reader, 4096)
             self._reap()
+        if time.monotonic() >= self._next_look:
+            self._report()
         if control in ready and not self._receive():
             return False
         self._outbox.flush()
@@ -176,7 +194,13 @@ class Launcher:
                 self._isolation.kill(pid)
 
     def _reap(self) -> None:
-        """Report the containers that have ended; other processes that were inherited are only reaped."""
+        """Look after what has ended: containers, and what they have left, which may have left more."""
+        ends = len(self._ends)
+        self._collect()
+        if len(self._ends) > ends:
+            self._report()
+
+    def _collect(self) -> None:
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -187,11 +211,23 @@ class Launcher:
             if pid in self._ids:
                 known = self._ids.pop(pid)
                 del self._pids[known]
-                self._isolation.ended(pid)
+                number = self._isolation.ended(pid)
                 self._limits.pop(pid, None)
                 reason = "OOMKilled" if pid in self._over else ""
                 self._over.discard(pid)
-                self._send({"exit": known, "code": exit_code(status), "reason": reason})
+                message = {"exit": known, "code": exit_code(status), "reason": reason}
+                self._ends.append(_End(number, message, time.monotonic() + LEFT))
+            else:
+                self._next_look = min(self._next_look, time.monotonic() + WATCH)
+
+    def _report(self) -> None:
+        """Report the containers of which nothing is left, and look again later, as what starts in a look is missed."""
+        left, now = self._isolation.kill_left(), time.monotonic()
+        ends, self._ends = self._ends, [end for end in self._ends if end.number in left and now < end.latest]
+        over = [end for end in ends if end.number not in left or now >= end.latest]
+        self._next_look = now + (ROUND if self._ends else WATCH) if left or over else math.inf
+        for end in over:
+            self._send(end.message)
 
     def _send(self, message: Message) -> None:
         self._outbox.add(json.dumps(message).encode() + b"\n")

@@ -115,8 +115,13 @@ class NamespaceIsolation(Isolation):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(self.target(pid), signal.SIGKILL)
 
-    def ended(self, pid: int) -> None:
+    def ended(self, _pid: int) -> int:
         """Do nothing: the kernel has killed what was left."""
+        return 0
+
+    def kill_left(self) -> frozenset[int]:
+        """Do nothing: the kernel has killed what was left."""
+        return frozenset()
 
 
 def join_network(link: socket.socket, hostname: str, address: str) -> None:

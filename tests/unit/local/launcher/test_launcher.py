@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from support.user_client import eventually
+from trainshed.local.launcher.marks import LIMIT
 from trainshed.local.runtimes.launcher_client import PROGRAM
 
 SOON = 60
@@ -53,12 +54,20 @@ class Peer:
         with os.fdopen(reader, "rb") as output:
             return int(output.readline())
 
+    def begin(self, known: str, script: str) -> int:
+        """Start a container; return the descriptor of its output, from which is read what there is."""
+        reader, writer = os.pipe2(os.O_NONBLOCK)
+        request = {"op": "start", "id": known, "argv": ["sh", "-c", script], "env": {**os.environ}, "cwd": "/"}
+        socket.send_fds(self.socket, [_line({**request, "streams": 1})], [writer])
+        os.close(writer)
+        return reader
+
 
 @contextmanager
-def launcher() -> Iterator[Peer]:
+def launcher(prepare: str = "") -> Iterator[Peer]:
     near, far = socket.socketpair()
     near.settimeout(SOON)
-    command = [sys.executable, "-I", "-S", "-c", PROGRAM, "processes", str(far.fileno())]
+    command = [sys.executable, "-I", "-S", "-c", prepare + PROGRAM, "processes", str(far.fileno())]
     with near, subprocess.Popen(command, pass_fds=[far.fileno()], stderr=subprocess.PIPE) as process:
         far.close()
         try:
@@ -121,6 +130,41 @@ def test_a_program_that_ends_at_once_is_answered_before_its_end():
         for number in range(20):
             peer.start(str(number), "echo 1")
             assert peer.read() == {"exit": str(number), "code": 0, "reason": ""}
+
+
+#: What containers leave when they end, or at SIGTERM.
+UNLIMITED = f"import resource; resource.setrlimit({LIMIT}, (0, 0)); "
+BEGUN = "echo begun; exec sleep 99"
+LEFT = {
+    "a session": f"setsid sh -c '{BEGUN}' & sleep 0.2",
+    "a group, whose shell has a next command": f"(timeout 60 sh -c '{BEGUN}'; echo NEXT) & sleep 0.2",
+    "groups of jobs": f"set -m; (sh -c '{BEGUN}'; echo NEXT) & sleep 0.2",
+    "a child of an agent": "sh -c 'setsid sleep 99; echo NEXT' & sleep 0.2",
+    "at SIGTERM": "sh -c 'setsid sleep 99; echo NEXT' & sleep 0.2; kill -TERM $$; sleep 1",
+    "a daemon": "setsid sh -c 'setsid sh -c \"setsid sleep 99 & exit\" & exit' & sleep 0.2",
+    "a program that forks all the time": "setsid sh -c 'while :; do sh -c \"sleep 0.01\"; done' & sleep 0.2",
+    "no variables": "env -i setsid sleep 99 & sleep 0.2",
+    "no variables and no parent": "env -i setsid sh -c 'sleep 99 & exit' & sleep 0.2",
+}
+
+
+@pytest.mark.parametrize("limited", [True, False], ids=["", "where limits cannot be set"])
+@pytest.mark.parametrize("left", LEFT)
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found by /proc")
+def test_what_a_container_has_started_has_ended_when_its_end_is_reported(left, limited):
+    if not limited and left.startswith("no variables"):
+        pytest.skip("then nothing shows whose it is")
+    with launcher("" if limited else UNLIMITED) as peer:
+        beside = peer.start("beside", "setsid sh -c 'echo $$; exec sleep 99' & wait")
+        outputs = {str(number): peer.begin(str(number), LEFT[left]) for number in range(8)}
+        while outputs:
+            message = peer.read()
+            if "exit" in message:
+                output = outputs.pop(message["exit"])
+                while text := os.read(output, 1000):  # it raises BlockingIOError while a process has the other end
+                    assert b"NEXT" not in text
+                os.close(output)
+        assert _runs(beside), "another container goes on"
 
 
 def test_it_imports_only_the_standard_library():
