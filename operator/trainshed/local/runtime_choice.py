@@ -25,7 +25,6 @@ from trainshed.local.runtimes.replaced_paths import ReplacedPaths
 from . import differences, references
 from .options import LocalJob, Options, Refused
 from .run_folder import MARK, RunFolder
-from .state_folder import PORTS
 
 
 class RuntimeChoice:
@@ -112,8 +111,7 @@ class RuntimeChoice:
         self._write_mpi_programs()
         if name == "namespaces":
             return NamespaceRuntime(python, self._folder.pods / "shared", current_folder())
-        ports = Ports(self._folder.state.path / PORTS)
-        return ProcessRuntime(python, ports, self._own_ports(), current_folder(), ReplacedPaths(self._folder.links))
+        return ProcessRuntime(python, Ports(), self._own_ports(), current_folder(), ReplacedPaths(self._folder.links))
 
     def _python(self) -> Python:
         folder = self._folder.pods / "bin"

@@ -21,8 +21,8 @@ from .place import Place
 NAME, MARK = "trainshed-runs", "trainshed.mark"
 #: What a mark begins with, and what is between its text and the place.
 TEXT, AT = "trainshed run ", "\nat "
-#: The folders in it that stay: of claims, of stand-ins of host paths, and of locks of ports.
-CLAIMS, HOST_PATHS, PORTS = "claims", "host-paths", "ports"
+#: The folders in it that stay: of claims, and of stand-ins of host paths.
+CLAIMS, HOST_PATHS = "claims", "host-paths"
 #: The permission bits that others have, and those with which they can write.
 OTHERS, WRITABLE = 0o077, 0o022
 #: The bytes of a mark that are read.
@@ -77,7 +77,7 @@ def _opened_state(place: Path) -> StateFolder:
     if make_private(path):
         notes.append(f"other users could read {path}; now only you can")
     known = _own_mark(path)
-    for name in (CLAIMS, HOST_PATHS, PORTS):
+    for name in (CLAIMS, HOST_PATHS):
         make_private(path / name)
     return StateFolder(path, known, tuple(notes))
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import re
+import secrets
 import socket
+import sys
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -30,8 +30,6 @@ OWN_PORT = re.compile(rf"(?<![\d.]){re.escape(LOOPBACK)}:([0-9]{{1,5}})(?!\d)")
 PORT = re.compile("[0-9]{1,5}")
 #: Ports for replicas on the loopback: below the range from which Linux takes the ports of outgoing connections.
 PORTS = range(20000, 32000)
-#: How the file of a port is opened.
-LOCK = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class NoPort(Exception):
@@ -111,16 +109,15 @@ def host_name(pod: Document) -> str:
 
 
 class Ports:
-    """Free ports of the loopback for the ports of replicas; no other run on this machine gets them.
+    """Free ports of the loopback for the ports of replicas; no other run on this machine gets them, of whatever user.
 
-    Each port is reserved by a lock on a file in `folder`, which ends with the process.
+    They begin at a random one: what other programs do between the choice of a port and its use is not known.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self) -> None:
         self._known: dict[tuple[str, int], int] = {}
-        self._locks: list[int] = []
-        self._next = PORTS.start + os.getpid() * 7 % len(PORTS)
+        self._locks: list[socket.socket] = []
+        self._next = PORTS[secrets.randbelow(len(PORTS))]
 
     def of(self, pod: str, port: int) -> int:
         """Return the port that stands for this port of this pod; raises `NoPort`."""
@@ -132,21 +129,32 @@ class Ports:
     def close(self) -> None:
         """Let other runs use the ports."""
         for lock in self._locks:
-            os.close(lock)
+            lock.close()
         self._locks.clear()
 
     def _reserve(self) -> int:
         for _ in PORTS:
             port, self._next = self._next, self._next + 1 if self._next + 1 in PORTS else PORTS.start
-            lock = os.open(self._folder / str(port), LOCK, 0o600)
-            with contextlib.suppress(OSError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                with socket.socket() as probe:
-                    probe.bind(("", port))
-                self._locks.append(lock)
+            with contextlib.suppress(OSError), socket.socket() as probe:
+                probe.bind(("", port))
+                self._locks.append(_lock(port))
                 return port
-            os.close(lock)
         raise NoPort(f"no free port between {PORTS.start} and {PORTS.stop}")
+
+
+def _lock(port: int) -> socket.socket:
+    """Return what reserves a port on this machine until it is closed, at the latest with the process; raises OSError.
+
+    That is a name that only Linux has, in each network namespace, and elsewhere the same number of UDP on ::1.
+    """
+    linux = sys.platform.startswith("linux")
+    lock = socket.socket(socket.AF_UNIX if linux else socket.AF_INET6, socket.SOCK_DGRAM)
+    try:
+        lock.bind(f"\0trainshed-port-{port}" if linux else ("::1", port))
+    except OSError:
+        lock.close()
+        raise
+    return lock
 
 
 def on_loopback(env: Mapping[str, str], hosts: Hosts, ports: Ports, own: tuple[str, Iterable[int]]) -> dict[str, str]:

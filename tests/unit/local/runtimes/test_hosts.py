@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import secrets
 import socket
+import sys
 import time
 
 import pytest
@@ -21,8 +24,8 @@ def hosts() -> Hosts:
 
 
 @pytest.fixture
-def ports(tmp_path):
-    found = Ports(tmp_path)
+def ports():
+    found = Ports()
     yield found
     found.close()
 
@@ -105,31 +108,52 @@ def test_the_environment_is_consistent(hosts, ports):
     assert found["PET_RDZV_ENDPOINT"] == f"127.0.0.1:{ports.of('mnist-worker-0', 29400)}"
 
 
-def test_a_port_in_use_is_not_taken(tmp_path):
-    (tmp_path / "other").mkdir()
-    probe = Ports(tmp_path / "other")
-    free = probe.of("a", 1)
-    probe.close()
-    with socket.create_server(("", free)):
-        found = Ports(tmp_path)
-        assert found.of("a", 1) != free
+def restrict(monkeypatch, first: int, count: int) -> None:
+    monkeypatch.setattr("trainshed.local.runtimes.hosts.PORTS", range(first, first + count))
+
+
+def test_a_port_in_use_is_not_taken(monkeypatch):
+    with socket.create_server(("", 0)) as server:
+        used = server.getsockname()[1]
+        restrict(monkeypatch, used - 5, 10)
+        found, taken = Ports(), []
+        with contextlib.suppress(NoPort):
+            while True:
+                taken.append(found.of(str(len(taken)), 1))
         found.close()
+        assert 0 < len(taken) < 10
+        assert used not in taken
 
 
-def test_two_runs_never_have_the_same_port(tmp_path):
-    one, other = Ports(tmp_path), Ports(tmp_path)
-    taken = [found.of(str(number), 1) for number in range(20) for found in (one, other)]
-    assert len(set(taken)) == 40
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_two_runs_never_have_the_same_port(monkeypatch, platform):
+    """They share nothing but the machine."""
+    monkeypatch.setattr(sys, "platform", platform)
+    restrict(monkeypatch, 5000 + secrets.randbelow(150) * 100, 100)
+    one, other = Ports(), Ports()
+    taken = [found.of(str(number), 1) for number in range(40) for found in (one, other)]
+    assert len(set(taken)) == 80
     one.close()
-    other.close()
+    third = Ports()
+    assert len({third.of(str(number), 1) for number in range(40)} - set(taken[1::2])) == 40, "those of one are free"
+    for ports in (other, third):
+        ports.close()
 
 
-def test_without_a_free_port_the_error_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("trainshed.local.runtimes.hosts.PORTS", range(20000, 20001))
-    ports = Ports(tmp_path)
-    with socket.create_server(("", 20000)), pytest.raises(NoPort, match="no free port"):
-        ports.of("a", 1)
-    ports.close()
+def test_runs_begin_with_ports_that_are_not_those_of_the_one_before():
+    runs = [Ports() for _ in range(5)]
+    first = [run.of("a", 1) for run in runs]
+    for run in runs:
+        run.close()
+    assert max(first) - min(first) > 50
+
+
+def test_without_a_free_port_the_error_says_so(monkeypatch):
+    with socket.create_server(("", 0)) as server:
+        restrict(monkeypatch, server.getsockname()[1], 1)
+        ports = Ports()
+        with pytest.raises(NoPort, match="no free port"):
+            ports.of("a", 1)
 
 
 def test_paths_of_mounts_are_replaced():
