@@ -1,4 +1,4 @@
-"""What a command that waits makes of errors: most pass, and the user is told once."""
+"""What a command that waits makes of errors: most pass, and one line is printed about them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ WORDS = "from trainshed.__main__ import main; import sys; sys.argv = ['trainshed
 
 
 def completed(line: str) -> list[str]:
-    """What bash is given for the last word of a line."""
+    """The completions that bash gets for the end of a line."""
     words = {"_TRAINSHED_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
     variables = os.environ | words | {"KUBECONFIG": os.devnull}
     done = subprocess.run((sys.executable, "-c", WORDS), env=variables, capture_output=True, text=True, check=False)
