@@ -240,7 +240,10 @@ def main() -> None:
     os.set_inheritable(descriptor, False)  # noqa: FBT003 - it has no name
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     files = raise_files()
-    isolation = NamespaceIsolation() if mode == "namespaces" else Isolation()
+    try:
+        isolation = NamespaceIsolation() if mode == "namespaces" else Isolation()
+    except OSError as error:
+        sys.exit(error.strerror)
     control = socket.socket(fileno=descriptor)
     control.sendall(b'{"id": "launcher"}\n')  # the first message always finds room
     Launcher(control, isolation, files).run()

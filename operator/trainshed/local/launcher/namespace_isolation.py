@@ -17,13 +17,13 @@ from .isolation import (
     Isolation,
     Message,
     Streams,
-    children,
     execute,
     exit_code,
     fork,
     prctl,
     private,
 )
+from .process_tree import look
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = (
     0x20000,
@@ -56,10 +56,11 @@ class NamespaceIsolation(Isolation):
     def __init__(self) -> None:
         super().__init__()
         self._sandboxes: dict[str, list[int]] = {}
+        self._inits: dict[int, int] = {}
         self._links = 0
         mount("none", "/", "", MS_REC | MS_PRIVATE)
-        with contextlib.suppress(OSError):
-            mount("proc", "/proc", "proc", 0)  # the processes of this namespace; not permitted in some containers
+        # Not permitted in some containers; without the processes of this namespace no limit of memory would hold.
+        mount("proc", "/proc", "proc", 0)
 
     def add(self, messages: Sequence[Message]) -> None:
         """Create the bridge, and the networks of pods, all at the same time; raises OSError."""
@@ -104,19 +105,27 @@ class NamespaceIsolation(Isolation):
 
     def start(self, message: Message, streams: Streams) -> int:
         """Start a container; return the pid of its first process. Raises OSError."""
-        return fork(lambda: enter(self._sandboxes[message["sandbox"]], message, streams))
+        reader, writer = os.pipe()
+        with open(reader, "rb") as pipe:
+            try:
+                pid = fork(lambda: enter(self._sandboxes[message["sandbox"]], message, streams, writer))
+            finally:
+                os.close(writer)
+            self._inits[pid] = int(pipe.read())
+        return pid
 
     def target(self, pid: int) -> int:
         """Return the init process of a container, which forwards signals."""
-        return next(iter(children(pid)), pid)
+        return self._inits[pid] if look(pid) else pid  # its pid may be another process's when the container has ended
 
     def kill(self, pid: int) -> None:
         """Kill a container: with its init process the kernel kills all others."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(self.target(pid), signal.SIGKILL)
 
-    def ended(self, _pid: int) -> int:
-        """Do nothing: the kernel has killed what was left."""
+    def ended(self, pid: int) -> int:
+        """Forget a container: the kernel has killed what was left."""
+        self._inits.pop(pid, None)
         return 0
 
     def kill_left(self) -> frozenset[int]:
@@ -134,8 +143,11 @@ def join_network(link: socket.socket, hostname: str, address: str) -> None:
     ip(f"link set lo up\naddr add {address} dev eth0\nlink set eth0 up\n")
 
 
-def enter(namespaces: list[int], message: Message, streams: Streams) -> None:
-    """Enter the namespaces of a pod, and start an init process in those of a container; wait for it and exit as it."""
+def enter(namespaces: list[int], message: Message, streams: Streams, known: int) -> None:
+    """Enter the namespaces of a pod, and start an init process in those of a container; wait for it and exit as it.
+
+    Its pid, as the launcher knows it, is written to the descriptor `known`: not every kernel lists children in /proc.
+    """
     for descriptor in namespaces:
         check(libc.setns(descriptor, 0))
     check(libc.unshare(CLONE_NEWNS | CLONE_NEWPID))
@@ -157,6 +169,7 @@ def enter(namespaces: list[int], message: Message, streams: Streams) -> None:
     if failed:
         number, _, text = failed.partition("\n")
         raise OSError(int(number) if number.isdecimal() else 0, text)
+    os.write(known, str(pid).encode())
     detach()
     _, status = os.waitpid(pid, 0)
     os._exit(exit_code(status))
@@ -206,7 +219,7 @@ def build_root(message: Message) -> None:
     mirror(Path("/dev"), root / "dev", skip=("shm",))
     (root / "dev/shm").mkdir(exist_ok=True)
     mount("tmpfs", str(root / "dev/shm"), "tmpfs", 0)
-    mount_proc(root / "proc")
+    mount("proc", str(root / "proc"), "proc", 0)
     for kept in sorted(message["keep"], key=lambda path: path.count("/")):
         if any(Path(kept).is_relative_to(folder) for folder in EMPTY):
             place(root, Path(kept), kept)
@@ -222,14 +235,6 @@ def build_root(message: Message) -> None:
     mount(str(root), "/", "", MS_MOVE)
     os.chroot(".")
     os.chdir("/")
-
-
-def mount_proc(target: Path) -> None:
-    """Mount the processes of this namespace, or, where that is not permitted, those of the machine."""
-    try:
-        mount("proc", str(target), "proc", 0)
-    except OSError:
-        mount("/proc", str(target), "", MS_BIND | MS_REC)
 
 
 def place(root: Path, source: Path, target: str, mounted: Mapping[Path, bool] | None = None) -> Path:
