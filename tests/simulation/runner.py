@@ -202,6 +202,8 @@ class Run:
             wait = (status.get("retry") or {}).get("nextRetryTime")
             if wait and api_fields.seconds(wait) < now + LONGEST_BACKOFF:
                 yield api_fields.seconds(wait)
+            if failed := api_fields.failed_at(job):
+                yield failed + LONGEST_COUNT_DELAY
             if decided := api_fields.end_decided(job):
                 yield decided + END_GRACE
             if over and policy.get("ttlSecondsAfterFinished") is not None and "completionTime" in status:

@@ -6,7 +6,7 @@ import pytest
 
 from simulation.runner import run
 from simulation.schedule import JobRequest, Schedule, Step
-from simulation.test_found_schedules import ALONE, TRACKED, WITH_ROLE, create
+from simulation.test_found_schedules import ALONE, FAIL_ON_DISRUPTION, TRACKED, WITH_ROLE, create
 
 AT_ONCE = (("ttlSecondsAfterFinished", 0), ("activeDeadlineSeconds", 0))
 QUEUED = ("kueue.x-k8s.io/queue-name", "research")
@@ -56,6 +56,25 @@ FALSE_ALARMS = {
             Step(0.0, "disrupt", how="DeletionByPodGC"),
             Step(1.0, "delete pod"),
             Step(1.0, "oom", how=137),
+        ),
+    ),
+    "a failed job may have as many active replicas as before when its counts are stored late": Schedule(
+        seed=1639474894,
+        operators=2,
+        finish=True,
+        steps=(
+            create(
+                "XGBoostJob",
+                "a",
+                (("Master", 1), ("Worker", 3)),
+                "ExitCode",
+                policy=(("backoffLimit", 3),),
+                annotations=(FAIL_ON_DISRUPTION,),
+            ),
+            Step(0.179, "delete lease", 1),
+            Step(1.231, "fail", how=1),
+            Step(0.0, "image error", 6, how="CreateContainerConfigError"),
+            Step(0.392, "disrupt", 6, how="TerminationByKubelet"),
         ),
     ),
     "a back-off lasts until the time by the clock that stored it": Schedule(

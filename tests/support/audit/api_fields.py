@@ -81,6 +81,12 @@ def queued(job: Object) -> bool:
     return any(key.startswith(QUEUE) for part in ("labels", "annotations") for key in meta(job).get(part) or ())
 
 
+def failed_at(job: Object) -> float:
+    """Return when a job has failed, 0 if it has not."""
+    found = (one for one in conditions(status(job)) if one.get("type") == "Failed" and one.get("status") == "True")
+    return next((seconds(one["lastTransitionTime"]) for one in found if one.get("lastTransitionTime")), 0.0)
+
+
 def end_decided(job: Object) -> float:
     """Return when the end of a job of a queue was announced, 0 if it is not ending."""
     found = status(job).get("ending")
