@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import select
 import shutil
@@ -29,13 +30,13 @@ TERMINAL = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 class Printer:
     """Prints lines on a stream, none if it is None: it was closed when the program began.
 
-    A reader that has gone, as `head` does, ends the run as Ctrl-C does. One that does not read holds the run up, but
-    not its end: `hurry` lets the printer wait no longer than some time more.
+    A reader that has gone, as `head` does, or a closed terminal, ends the run as the first Ctrl-C does. One that does
+    not read holds the run up, but not its end: `hurry` lets the printer wait no longer than some time more.
     """
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
-        self._hurried = False
+        self._hurried = self._terminal = False
         self._late = 0.0
 
     def hurry(self) -> None:
@@ -62,11 +63,14 @@ class Printer:
                 except BlockingIOError:  # a terminal may need more room than it says it has
                     time.sleep(STEP)
                     self._count()
-        except BrokenPipeError:
+        except OSError as error:
+            if not isinstance(error, BrokenPipeError) and not (self._terminal and error.errno == errno.EIO):
+                raise
             nothing = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nothing, self._descriptor)
             os.close(nothing)
-            signal.raise_signal(signal.SIGINT)
+            if not self._hurried:  # the run may end already, by the signal with which the reader has gone
+                signal.raise_signal(signal.SIGINT)
 
     def ready(self) -> bool:
         """Return whether a text can be printed at once."""
@@ -80,6 +84,7 @@ class Printer:
         except OSError:
             return None
         if descriptor is not None and os.isatty(descriptor):
+            self._terminal = True
             with contextlib.suppress(OSError):
                 return os.open(os.ttyname(descriptor), TERMINAL)
         return descriptor

@@ -181,6 +181,9 @@ class LocalRun:
         for number in (signal.SIGINT, signal.SIGTERM):
             # Not `add_signal_handler`, which does nothing while the event loop waits for a reader of the output.
             signal.signal(number, lambda *_: self._hurry(loop, kubelet))
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            # The shell and the system may both send it for one terminal: it never counts as a second Ctrl-C.
+            signal.signal(signal.SIGHUP, lambda *_: None if self._signals else self._hurry(loop, kubelet))
         self._injector.start([(item.job.name, pod) for item in self._options.jobs for pod in item.pod_names])
         status = self._status_line()
         try:

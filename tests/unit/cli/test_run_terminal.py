@@ -45,8 +45,11 @@ class Terminal:
                     continue
             break  # the run has closed the terminal
 
-    def end(self) -> int:
-        """Return the exit code of a run that ends soon."""
+    def end(self, *, close: bool = False) -> int:
+        """Return the exit code of a run that ends soon, after its terminal was closed."""
+        if close:
+            os.close(self._own)
+            self._own = os.open(os.devnull, os.O_RDONLY)
         try:
             return self.run.wait(timeout=ENDS)
         finally:
@@ -86,6 +89,20 @@ def test_the_state_of_the_jobs_is_below_the_lines_of_the_replicas_and_goes_at_th
     assert all(len(state.decode()) < 60 for state in states)
     last = terminal.shown.rpartition(b"\x1b[7m")[2]
     assert b"\x1b[0m\r\x1b[K" in last
+
+
+@pytest.mark.parametrize("signalled", [True, False])
+def test_a_closed_terminal_ends_a_run_like_the_first_ctrl_c(machine, signalled):
+    script = "trap 'sleep 2; echo saved; exit 0' TERM; while :; do echo step; sleep 0.1; done"
+    terminal = Terminal(machine, a_job(script, terminationGracePeriodSeconds=20))
+    terminal.read("step")
+    if signalled:
+        for _ in range(2):
+            terminal.run.send_signal(signal.SIGHUP)
+    assert terminal.end(close=True) == 130
+    logs = [*machine.runs.glob("2*/logs/*.log")]
+    assert [log.read_text().endswith("saved\n") for log in logs] == [True, True]
+    assert not machine.remains()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
