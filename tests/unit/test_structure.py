@@ -32,7 +32,7 @@ IMPORT_CHAIN = 12
 SMALL_MODULE = 80
 SMALL_MODULES = {
     "trainshed.local.node.container_output": "what becomes of output, apart from the order of containers",
-    "trainshed.local.launcher.marks": "how processes are told apart, apart from how they are isolated",
+    "trainshed.local.launcher.marks": "how processes are distinguished, apart from how they are isolated",
     "trainshed.local.runtimes.docker_variables": "the format of two programs, with its table of names",
     "trainshed.client.credential_plugin": "the official client, which is imported only for a plugin",
     "trainshed.client.tunnel": "the protocol of proxies, apart from the one spoken through them",

@@ -221,7 +221,7 @@ class Launcher:
                 self._next_look = min(self._next_look, time.monotonic() + WATCH)
 
     def _report(self) -> None:
-        """Report the containers of which nothing is left, and look again later, as what starts in a look is missed."""
+        """Report the containers of which nothing is left; look again later for what has started meanwhile."""
         left, now = self._isolation.kill_left(), time.monotonic()
         ends, self._ends = self._ends, [end for end in self._ends if end.number in left and now < end.latest]
         over = [end for end in ends if end.number not in left or now >= end.latest]
