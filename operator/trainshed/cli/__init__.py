@@ -24,7 +24,7 @@ JOBS = {
     "scale": ("scale", "Change the replicas"),
     "delete": ("delete", "Delete jobs and their pods"),
     "run": ("run", "Run jobs on this machine"),
-    "render": ("render", "Print what would be created"),
+    "render": ("render", "Print what is created"),
     "lint": ("lint", "Check jobs before submitting"),
     "completion": ("completion", "Complete in the shell"),
 }
