@@ -24,8 +24,8 @@ JOBS = {
     "scale": ("scale", "Change the replicas"),
     "delete": ("delete", "Delete jobs and their pods"),
     "run": ("run", "Run jobs on this machine"),
-    "render": ("render", "Print what is created"),
-    "lint": ("lint", "Check jobs before submitting"),
+    "render": ("render", "Print what would be created"),
+    "lint": ("lint", "Check jobs beforehand"),
     "completion": ("completion", "Complete in the shell"),
 }
 ADMINISTRATORS = {
