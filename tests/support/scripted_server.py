@@ -123,8 +123,8 @@ class Listener:
 
 
 @contextlib.asynccontextmanager
-async def listening(server: ScriptedServer):
-    """Run an informer of pods against this server."""
+async def connected(server: ScriptedServer):
+    """Serve on a port of this machine, and yield a client of it."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.answer)
     runner = web.AppRunner(app, shutdown_timeout=1)
@@ -132,14 +132,21 @@ async def listening(server: ScriptedServer):
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     wire = RestClient(HttpTransport(Credentials(f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}")))
-    listener = Listener()
-    informer = Informer(wire, Path("/api/v1", "pods"), PODS, listener)
-    task = asyncio.create_task(informer.run())
-    yield listener, informer
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    yield wire
     await wire.close()
     await runner.cleanup()
+
+
+@contextlib.asynccontextmanager
+async def listening(server: ScriptedServer):
+    """Run an informer of pods against this server."""
+    async with connected(server) as wire:
+        listener = Listener()
+        informer = Informer(wire, Path("/api/v1", "pods"), PODS, listener)
+        task = asyncio.create_task(informer.run())
+        yield listener, informer
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def after(server: ScriptedServer, seconds: float) -> tuple[Listener, Informer]:

@@ -8,11 +8,9 @@ from contextlib import aclosing
 import pytest
 from aiohttp import web
 
-from support.scripted_server import GONE, ScriptedServer, a_list, event, refused
+from support.scripted_server import GONE, ScriptedServer, a_list, connected, event, refused
 from support.virtual_time import in_virtual_time
 from trainshed.client import UNAUTHORIZED, ApiError, Forbidden, Unavailable
-from trainshed.client.credentials import Credentials
-from trainshed.client.http import HttpTransport
 from trainshed.client.job_watch import Followed, changes
 from trainshed.client.lists import PARTS, Decoder, job_document
 from trainshed.client.transport import Path, RestClient
@@ -36,21 +34,13 @@ def followed(server: ScriptedServer, *kinds: Followed[str], seconds: float = 60)
                 found.append((job, deleted))
 
     async def story() -> None:
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", server.answer)
-        runner = web.AppRunner(app, shutdown_timeout=1)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        wire = RestClient(HttpTransport(Credentials(f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}")))
-        try:
-            await read(wire)
-        except ApiError as error:
-            found.append(error)
-        except TimeoutError:
-            pass
-        await wire.close()
-        await runner.cleanup()
+        async with connected(server) as wire:
+            try:
+                await read(wire)
+            except ApiError as error:
+                found.append(error)
+            except TimeoutError:
+                pass
 
     in_virtual_time(story())
     return found, said
