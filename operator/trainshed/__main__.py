@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainshed.cli import cli
@@ -23,7 +23,7 @@ def run(config: Config) -> int:
 
 def main() -> None:
     """Run the command line, under the name by which it was called: kubectl runs `kubectl-trainshed`."""
-    name = "kubectl trainshed" if Path(sys.argv[0]).name.startswith("kubectl-") else None
+    name = "kubectl trainshed" if sys.argv[0].rpartition(os.sep)[2].startswith("kubectl-") else None
     cli(obj=run, auto_envvar_prefix="TRAINSHED", prog_name=name)
 
 

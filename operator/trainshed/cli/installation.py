@@ -22,7 +22,8 @@ from trainshed.config import Config
 from trainshed.frameworks import FRAMEWORKS, served
 from trainshed.process import Clock
 from trainshed.views import diagnosis
-from trainshed.views.diagnosis import Diagnosis, Unreadable, Verdict, name_of, namespace_of
+from trainshed.views.diagnosis import Diagnosis, Unreadable, Verdict
+from trainshed.views.rows import name_of, namespace_of
 
 from .connection import Cluster
 from .operator_flags import config_of

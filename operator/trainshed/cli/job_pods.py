@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, TypeVar
+
+import click
 
 from trainshed.api.job import Document
 from trainshed.api.objects import Pod
 from trainshed.client.job_reader import JobKind
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+
+def replica_options(command: CommandT) -> CommandT:
+    """Add the options that choose replicas, and a container of them."""
+    for option in (
+        click.option("-c", "--container", default="", help="The container (default: the one that trains)."),
+        click.option(
+            "-r", "--replica", "replicas", multiple=True, help="Only this replica, such as worker-0; may be repeated."
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def replica_of(pod: Pod, job: Document) -> str:

@@ -12,7 +12,7 @@ from trainshed.views.log_lines import LogLine
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
 from .job_names import JOB
-from .job_pods import Target, pods_of_replicas
+from .job_pods import Target, pods_of_replicas, replica_options
 from .log_follower import Follower, LinePrinter, Source, Wanted
 from .parameters import duration, pattern
 
@@ -27,10 +27,7 @@ AT_ONCE = 64
 @click.option("--grep", type=pattern, help="Only lines in which this regular expression is found.")
 @click.option("--since", type=duration, help="Only lines of this time, such as 10m.")
 @click.option("--tail", type=click.IntRange(min=0), help="Only the last lines of each replica.")
-@click.option(
-    "-r", "--replica", "replicas", multiple=True, help="Only this replica, such as worker-0; may be repeated."
-)
-@click.option("-c", "--container", default="", help="The container (default: the one that trains).")
+@replica_options
 @click.option("-p", "--previous", is_flag=True, help="The run of each container before its last restart.")
 @click.option("--timestamps", is_flag=True, help="The time of each line before it.")
 def logs(job: str, *, options: ClusterOptions, **wanted: object) -> None:

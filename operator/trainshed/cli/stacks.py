@@ -24,7 +24,7 @@ from trainshed.views.rows import full_name
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
 from .job_names import JOB
-from .job_pods import Target, pods_of_replicas, replica_of
+from .job_pods import Target, pods_of_replicas, replica_of, replica_options
 from .parameters import duration
 
 #: The image of this version, which has the program and py-spy.
@@ -61,10 +61,7 @@ class StacksWanted:
 @click.command()
 @click.argument("job", type=JOB)
 @cluster_options
-@click.option(
-    "-r", "--replica", "replicas", multiple=True, help="Only this replica, such as worker-0; may be repeated."
-)
-@click.option("-c", "--container", default="", help="The container (default: the one that trains).")
+@replica_options
 @click.option("--image", default=IMAGE, envvar="TRAINSHED_IMAGE", show_default=True, help="Image with Trainshed.")
 @click.option("--timeout", type=duration, default="60s", show_default=True, help="Give a replica up after this time.")
 @click.option("--whole", is_flag=True, help="All frames of each stack.")

@@ -11,10 +11,10 @@ from trainshed.api.job import Document
 from trainshed.api.objects import Pod
 
 from . import NotFound
+from .job_reader import CORE
 from .lists import DOCUMENTS
 from .transport import Path, RestClient
 
-CORE = "/api/v1"
 #: Seconds between two looks at the container.
 LOOK = 1.0
 #: The most bytes of output that are read.
@@ -37,12 +37,14 @@ class EphemeralContainers:
         Kubernetes removes an ephemeral container only with its pod: its entry stays in the pod after it has ended.
         """
         await self._add(pod, container)
-        name = str(container["name"])
-        why = ["it has not started"]
+        name, why = str(container["name"]), "it has not started"
         try:
-            await asyncio.wait_for(self._ended(pod, name, why), seconds)
+            async with asyncio.timeout(seconds):
+                while "terminated" not in (state := _state(await self._read(pod), name)):
+                    why = _why_not_ended(state) or why
+                    await asyncio.sleep(LOOK)
         except TimeoutError:
-            raise NotRun(f"container {name} has not ended within {seconds:.0f} s: {why[-1]}") from None
+            raise NotRun(f"container {name} has not ended within {seconds:.0f} s: {why}") from None
         query = {"container": name, "limitBytes": str(MOST_BYTES)}
         return [line async for line in self._rest.log(Path(CORE, "pods", pod.namespace, pod.name, "log"), query)]
 
@@ -55,19 +57,6 @@ class EphemeralContainers:
         known = as_sequence(as_mapping(document.get("spec")).get("ephemeralContainers"))
         body = {"metadata": {"uid": pod.uid}, "spec": {"ephemeralContainers": [*known, container]}}
         await self._rest.call("PATCH", Path(CORE, "pods", pod.namespace, pod.name, "ephemeralcontainers"), body)
-
-    async def _ended(self, pod: Pod, name: str, why: list[str]) -> None:
-        """Wait for the end of a container; `why` gets the reason why it does not run. Raises `NotRun`."""
-        while True:
-            state = _state(await self._read(pod), name)
-            if "terminated" in state:
-                return
-            waiting = as_mapping(state.get("waiting"))
-            if waiting:
-                why.append(": ".join(text for key in ("reason", "message") if (text := parse_text(waiting.get(key)))))
-            elif "running" in state:
-                why.append("it runs")
-            await asyncio.sleep(LOOK)
 
     async def _read(self, pod: Pod) -> Document:
         try:
@@ -87,3 +76,10 @@ def _state(pod: Document, name: str) -> Mapping[str, Any]:
         raise NotRun("the pod has ended meanwhile")
     listed = map(as_mapping, as_sequence(as_mapping(pod.get("status")).get("ephemeralContainerStatuses")))
     return next((as_mapping(item.get("state")) for item in listed if item.get("name") == name), {})
+
+
+def _why_not_ended(state: Mapping[str, Any]) -> str:
+    """Return why a container in this state has not ended; empty if the kubelet does not say."""
+    if waiting := as_mapping(state.get("waiting")):
+        return ": ".join(text for key in ("reason", "message") if (text := parse_text(waiting.get(key))))
+    return "it runs" if "running" in state else ""

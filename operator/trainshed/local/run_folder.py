@@ -22,7 +22,7 @@ from datetime import datetime
 from enum import Enum, auto
 from pathlib import Path
 
-from trainshed.local.launcher.process_tree import kill_if, processes
+from trainshed.local.launcher.process_tree import kill_if, parents_first, processes
 from trainshed.local.runtimes.replaced_paths import remove_links
 
 from .mounts import mounts_below
@@ -281,7 +281,7 @@ def kill_marked(run: str) -> None:
     """Kill this user's processes of the run with this id, where /proc shows their environments; parents first."""
     wanted = f"{MARK}={run}".encode()
     known = processes()
-    for process in sorted(known, key=lambda pid: (known[pid].began, pid)):
+    for process in parents_first(known):
         kill_if(process, lambda pid: _has_mark(Path(f"/proc/{pid}"), wanted))
 
 

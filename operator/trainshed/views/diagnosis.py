@@ -17,6 +17,7 @@ from trainshed.client import ApiError, Unavailable
 from trainshed.crd import definition
 
 from .durations import human
+from .rows import name_of, namespace_of
 
 #: The oldest Kubernetes that is supported.
 OLDEST = (1, 30)
@@ -237,13 +238,3 @@ def monitors(found: Sequence[Document], namespace: str) -> Diagnosis:
         return Diagnosis(Verdict.OK, "Prometheus", f"Prometheus Operator is there; {names} is set up")
     message = f"Prometheus Operator is there, and no monitor of Trainshed in {namespace}: docs/how-to/monitoring.md"
     return Diagnosis(Verdict.OK, "Prometheus", message)
-
-
-def name_of(item: Document) -> str:
-    """Return the name of an object."""
-    return parse_text(as_mapping(item.get("metadata")).get("name"))
-
-
-def namespace_of(item: Document) -> str:
-    """Return the namespace of an object."""
-    return parse_text(as_mapping(item.get("metadata")).get("namespace"))

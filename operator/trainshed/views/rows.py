@@ -35,7 +35,7 @@ def header(*, namespaces: bool, wide: bool) -> tuple[str, ...]:
 
 def identity(job: Document) -> tuple[str, str, str]:
     """Return namespace, kind and name, by which jobs are sorted."""
-    return namespace_of(job), parse_text(job.get("kind")), parse_text(metadata(job).get("name"))
+    return namespace_of(job), parse_text(job.get("kind")), name_of(job)
 
 
 def row(job: Document, now: datetime, *, namespaces: bool, wide: bool) -> tuple[str, ...]:
@@ -73,14 +73,19 @@ def full_name(job: Document) -> str:
     return f"{parse_text(job.get('kind')).lower()}/{parse_text(metadata(job).get('name'))}"
 
 
-def metadata(job: Document) -> dict[str, Any]:
-    """Return the metadata of a job."""
-    return dict(as_mapping(job.get("metadata")))
+def metadata(item: Document) -> dict[str, Any]:
+    """Return the metadata of an object."""
+    return dict(as_mapping(item.get("metadata")))
 
 
-def namespace_of(job: Document) -> str:
-    """Return the namespace of a job."""
-    return parse_text(metadata(job).get("namespace"))
+def namespace_of(item: Document) -> str:
+    """Return the namespace of an object."""
+    return parse_text(metadata(item).get("namespace"))
+
+
+def name_of(item: Document) -> str:
+    """Return the name of an object."""
+    return parse_text(metadata(item).get("name"))
 
 
 def created(job: Document) -> datetime | None:

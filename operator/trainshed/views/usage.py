@@ -10,6 +10,8 @@ from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Document
 from trainshed.api.quantities import parse_quantity, requests, sum_quantities
 
+from .rows import name_of
+
 COLUMNS = ("REPLICA", "NODE", "STATUS", "CPU", "CPU REQUEST", "MEMORY", "MEMORY REQUEST", "DEVICES")
 CPU, MEMORY = "cpu", "memory"
 UNKNOWN, NONE, TOTAL = "<unknown>", "<none>", "total"
@@ -22,11 +24,11 @@ def rows(job: str, pods: Sequence[Document], metrics: Iterable[Document]) -> lis
 
     `metrics` are the PodMetrics of metrics.k8s.io; a pod that has none, such as one that does not run, has no usage.
     """
-    used = {parse_text(as_mapping(item.get("metadata")).get("name")): _usage(item) for item in metrics}
-    found = [_row(job, pod, used.get(_name(pod), {})) for pod in sorted(pods, key=_order)]
+    used = {name_of(item): _usage(item) for item in metrics}
+    found = [_row(job, pod, used.get(name_of(pod), {})) for pod in sorted(pods, key=_order)]
     if len(pods) > 1:
         whole = [container for pod in pods for container in _containers(pod)]
-        known = [used.get(_name(pod), {}) for pod in pods]
+        known = [used.get(name_of(pod), {}) for pod in pods]
         sums = {name: _sum(usage.get(name) for usage in known) for name in (CPU, MEMORY)}
         found.append((TOTAL, "", "", *_amounts(whole, sums)))
     return [tuple(map(one_line, row)) for row in found]
@@ -35,7 +37,7 @@ def rows(job: str, pods: Sequence[Document], metrics: Iterable[Document]) -> lis
 def _row(job: str, pod: Document, used: Usage) -> tuple[str, ...]:
     node = parse_text(as_mapping(pod.get("spec")).get("nodeName")) or NONE
     phase = parse_text(as_mapping(pod.get("status")).get("phase"))
-    return (_name(pod).removeprefix(f"{job}-"), node, phase, *_amounts(_containers(pod), used))
+    return (name_of(pod).removeprefix(f"{job}-"), node, phase, *_amounts(_containers(pod), used))
 
 
 def _amounts(containers: Sequence[Document], used: Usage) -> tuple[str, ...]:
@@ -76,14 +78,10 @@ def _usage(metrics: Document) -> Usage:
     return {name: _sum(parse_quantity(item.get(name)) for item in used) for name in (CPU, MEMORY)}
 
 
-def _name(pod: Document) -> str:
-    return parse_text(as_mapping(pod.get("metadata")).get("name"))
-
-
 def _order(pod: Document) -> tuple[str, int, str]:
     """Return what sorts pods by role and index: worker-2 comes before worker-10."""
-    role, _, index = _name(pod).rpartition("-")
-    return role, int(index) if index.isdecimal() else 0, _name(pod)
+    role, _, index = name_of(pod).rpartition("-")
+    return role, int(index) if index.isdecimal() else 0, name_of(pod)
 
 
 def _containers(pod: Document) -> list[Document]:

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from .process_tree import kill_if, look
+from .process_tree import kill_if, look, parents_first
 
 #: RLIMIT_LOCKS, by which Linux has limited nothing since 2.4.25. A process keeps it in a new session or group, without
 #: its parent, and without its variables, and can only lower it.
@@ -51,7 +51,7 @@ class Marks:
         names = os.listdir("/proc") if os.path.isdir("/proc/self") else ()  # noqa: PTH112, PTH208 - as `process_tree`
         known = {pid: self._number(pid) for pid in map(int, filter(str.isdecimal, names))}
         found = {pid: look(pid) for pid, number in known.items() if number and number not in living}
-        for pid in sorted(found, key=lambda pid: (process.began if (process := found[pid]) else 0, pid)):
+        for pid in parents_first(found):
             kill_if(pid, lambda pid: self._number(pid) == known[pid])
         return frozenset(known[pid] for pid, process in found.items() if process)
 

@@ -52,6 +52,11 @@ def descendants(pid: int, tree: Mapping[int, Sequence[int]]) -> list[int]:
     return found
 
 
+def parents_first(known: Mapping[int, ProcessStat | None]) -> list[int]:
+    """Return processes in the order in which they have begun; those that have ended come first."""
+    return sorted(known, key=lambda pid: (process.began if (process := known[pid]) else 0, pid))
+
+
 def _began(process: ProcessStat | None) -> int | None:
     return process.began if process else None
 
