@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import textwrap
 
 import click
@@ -28,13 +29,15 @@ def explain(job: str, *, options: ClusterOptions) -> None:
 async def _explain(cluster: Cluster, name: str) -> int:
     document, kind = await cluster.reader.find(cluster.namespace, name)
     # The planner reads the job as the operator does. Its models take a while to import, and are not needed before.
+    from trainshed.client.kueue_reader import read_queue  # noqa: PLC0415
     from trainshed.views import story  # noqa: PLC0415
 
     from .job_facts import read_facts  # noqa: PLC0415
 
-    facts = await read_facts(cluster.reader, document, kind)
-    workload = await cluster.reader.workload(document)
-    told = story.tell(facts, document, workload)
+    facts, queue = await asyncio.gather(
+        read_facts(cluster.reader, document, kind), read_queue(cluster.reader, document)
+    )
+    told = story.tell(facts, document, queue)
     width = terminal_width()
     click.echo(told.headline)
     for chapter in told.chapters:

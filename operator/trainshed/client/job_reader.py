@@ -118,7 +118,7 @@ class JobReader:
     async def _of_kind(self, kind: JobKind, wanted: Jobs, read: Reading[T]) -> list[T] | Forbidden:
         path = Path(kind.prefix, kind.plural, wanted.namespace)
         try:
-            return [job for _, job in await self._list(path, decoder(kind, read), wanted.query)]
+            return [job for _, job in await self.read_list(path, decoder(kind, read), wanted.query)]
         except Forbidden as error:
             return error
 
@@ -195,18 +195,18 @@ class JobReader:
     async def _labelled(self, job: Document, prefix: str, kind: Decoder[T]) -> list[T]:
         metadata = job["metadata"]
         label = {"labelSelector": f"{JOB_NAME_LABEL}={metadata['name']}"}
-        return await self._list(Path(prefix, "pods", metadata["namespace"]), kind, label)
+        return await self.read_list(Path(prefix, "pods", metadata["namespace"]), kind, label)
 
     async def events(self, job: Document, pods: Sequence[Pod] = ()) -> list[Document]:
         """Return the Events about a job, and about these pods, in any order: what a table shows of each."""
         metadata = job["metadata"]
         path = Path(CORE, "events", metadata["namespace"])
-        found = await self._list(
+        found = await self.read_list(
             path, JOB_EVENTS, {"fieldSelector": f"involvedObject.uid={metadata['uid']}"}, MOST_EVENTS
         )
         if pods:
             known = {pod.uid for pod in pods}
-            about = await self._list(path, JOB_EVENTS, {"fieldSelector": "involvedObject.kind=Pod"}, MOST_EVENTS)
+            about = await self.read_list(path, JOB_EVENTS, {"fieldSelector": "involvedObject.kind=Pod"}, MOST_EVENTS)
             found += [event for event in about if event["involvedObject"]["uid"] in known]
         return found
 
@@ -218,12 +218,12 @@ class JobReader:
         """Return the Workload that Kueue has made for a job; None without one, or if it may not be read."""
         path, label = Path(KUEUE, "workloads", job["metadata"]["namespace"]), f"{JOB_UID}={job['metadata']['uid']}"
         try:
-            found = await self._list(path, DOCUMENTS, {"labelSelector": label})
+            found = await self.read_list(path, DOCUMENTS, {"labelSelector": label})
         except (NotFound, Forbidden):
             return None
         return found[0] if found else None
 
-    async def _list(self, path: Path, kind: Decoder[T], query: Mapping[str, str], most: int = 0) -> list[T]:
+    async def read_list(self, path: Path, kind: Decoder[T], query: Mapping[str, str], most: int = 0) -> list[T]:
         """List the objects at a path, at most about `most` of them, and not without end, if it is not 0."""
         found: list[T] = []
         size = 0

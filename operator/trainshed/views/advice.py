@@ -1,159 +1,268 @@
-"""What to do about a job that waits or has failed: one paragraph for each case of docs/failures.md."""
+"""What to do about a job that waits or has failed: one paragraph for each case of docs/failures.md.
+
+`{job}` stands for the job as commands take it, `{container}` for the container that does not run.
+"""
 
 from __future__ import annotations
 
 from trainshed.api.status import BACKOFF_LIMIT, DEADLINE, STARTUP_DEADLINE, Failure
+from trainshed.plan.failures import APPLICATION, DISRUPTION, INFRASTRUCTURE
 
-#: Cases by Kubernetes' reason, or one of the operator, of what a replica waits for or has failed of.
+#: What is said of a job that is not over, after one of the cases below.
+RETRIED = "Trainshed tries again by itself."
+PULLED = (
+    "The kubelet tries again by itself, at least every 5 minutes. For another image change the template, then run "
+    "trainshed restart {job}"
+)
+CHANGED = "After a change of the template run trainshed restart {job}"
+FREE = "The job restarts by itself, and that does not count against backoffLimit."
+#: What is said of one that has failed.
+OVER = "A job that is over does not run again: delete it, and create it again."
+
 SCHEDULING = (
-    "No node takes the pod. The message of the scheduler says what is short: request less, add nodes, or wait until "
-    "other jobs end. kubectl describe nodes shows what is allocated; taints need tolerations in the template."
+    "No node takes the pods; the scheduler's message says what is short. Request less, add nodes, or wait until other "
+    "jobs end: the job starts by itself then. kubectl describe nodes shows what is free; a taint needs a toleration in "
+    "the template."
+)
+CLAIM = (
+    "A PersistentVolumeClaim of the template does not exist or is not bound, so that no node can be chosen. kubectl "
+    "describe pvc says why; the job starts by itself once it is bound."
 )
 IMAGE = (
     "The image cannot be pulled. Check its name and tag, the imagePullSecrets of the template, and whether the node "
-    "reaches the registry. The job goes on by itself as soon as the image can be pulled; a new tag needs "
-    "a new job or a "
-    "changed template."
+    "reaches the registry."
 )
 CONFIGURATION = (
-    "The container cannot be created, and the message names what is wrong: usually a ConfigMap, a Secret or a key that "
-    "does not exist. Create it, and the pod starts by itself."
+    "The container needs something that does not exist, usually a ConfigMap, a Secret or a key in it; the message "
+    "names it. Create it, and the container starts by itself."
+)
+RUNTIME = (
+    "The container runtime of the node cannot create the container. If other pods on that node have the same problem, "
+    "ask the administrator to look at the node."
 )
 VOLUME = (
-    "A volume is not mounted yet, or the sandbox of the pod is not ready. Check that the ConfigMaps, Secrets and "
-    "PersistentVolumeClaims in the message exist and are bound; kubectl describe pod has the Events FailedMount and "
-    "FailedCreatePodSandBox."
+    "The kubelet cannot mount a volume, or cannot set up the network of the pod. Check that the ConfigMaps, Secrets "
+    "and PersistentVolumeClaims in the message exist: trainshed events {job} shows what the kubelet says."
 )
-COMMAND = "The command cannot be started: its path is wrong in this image, or the file is not executable."
-QUEUED = (
-    "Kueue starts the job as soon as its queue has room for all of it. kubectl get localqueue shows how many wait; a "
-    "smaller job, another queue or a higher kueue.x-k8s.io/priority-class gets room sooner."
+SLOW = (
+    "The node may still pull the image: a large one takes minutes. trainshed events {job} shows Pulling and Pulled, "
+    "and how long it took. If nothing comes, ask the administrator to look at the node."
+)
+COMMAND = (
+    "The command cannot be started: the image has no such file, or it is not executable. Correct command and args of "
+    "the template, or the image."
 )
 NODE = (
-    "The node could not run the pod, and the program is not at fault. The job tries again after a back-off, and this "
-    "does not count against backoffLimit. If it is always the same node, cordon it."
+    "The node could not run the pod; the program is not at fault. If it is always the same node, ask the administrator "
+    "to cordon it."
 )
-DISRUPTED = (
-    "The pod was taken away, and the program is not at fault. The job restarts and this does not count against "
-    "backoffLimit. Save checkpoints, and use a PriorityClass or a PodDisruptionBudget if it happens often."
+TAKEN = "The program is not at fault. What was trained since the last checkpoint is lost."
+POLICY = "The message is that of the {who}. Change the job as it asks, or ask for an exception."
+OTHERS = (
+    "Another client or an admission webhook changes what Trainshed writes; the message says what. Ask its owner to "
+    "leave the objects of jobs alone."
 )
+#: Cases by Kubernetes' reason, or one of the operator, of what a replica waits for or has failed of.
 BY_REASON = {
+    # Pods without a node.
     "Unschedulable": SCHEDULING,
-    "SchedulingGated": (
-        "The pod has a scheduling gate, which its owner has to remove: look at spec.schedulingGates of the pod."
-    ),
     "SchedulerError": SCHEDULING,
-    "NotScheduled": (
-        "No scheduler has tried to place the pod. Check schedulerName in the template, and that this scheduler runs."
+    "SchedulingGated": (
+        "The pods have a scheduling gate, which the controller that set it has to remove: kubectl get pod -o yaml "
+        "shows spec.schedulingGates."
     ),
-    "ImagePullBackOff": IMAGE,
-    "ErrImagePull": IMAGE,
-    "ImageInspectError": IMAGE,
-    "RegistryUnavailable": IMAGE,
-    "SignatureValidationFailed": IMAGE,
+    "NotScheduled": "Check schedulerName in the template, and that this scheduler runs.",
+    # Containers that wait.
+    **dict.fromkeys(
+        ("ImagePullBackOff", "ErrImagePull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed"),
+        IMAGE,
+    ),
     "ErrImageNeverPull": (
-        "imagePullPolicy is Never, and the image is not on the node: load it there, or change the policy."
+        "imagePullPolicy is Never, and the node does not have the image: load it there, or change the policy."
     ),
-    "InvalidImageName": "The name of the image is not valid. Correct it in the template.",
+    "InvalidImageName": "The name of the image is not valid: correct it in the template.",
     "CreateContainerConfigError": CONFIGURATION,
-    "CreateContainerError": CONFIGURATION,
-    "RunContainerError": COMMAND,
-    "StartError": COMMAND,
-    "ContainerCannotRun": COMMAND,
-    "ContainerCreating": VOLUME,
-    "PodInitializing": "An init container still runs, or waits. Read its log: trainshed logs, or kubectl logs -c NAME.",
-    "CrashLoopBackOff": (
-        "The container ends again and again, and the kubelet waits longer each time. Read its last lines, and fix the "
-        "program. Only backoffLimit ends such a loop."
+    **dict.fromkeys(
+        ("CreateContainerError", "CreatePodSandboxError", "PreCreateHookError", "PreStartHookError"), RUNTIME
     ),
+    **dict.fromkeys(("RunContainerError", "StartError", "ContainerCannotRun"), COMMAND),
+    "PostStartHookError": "The postStart hook of the container fails: correct lifecycle.postStart of the template.",
+    "ContainerCreating": SLOW,
+    "PodInitializing": (
+        "The pod waits for an init container, whose log says what it does: trainshed logs {job} --container {container}"
+    ),
+    "CrashLoopBackOff": (
+        "The program ends again and again, and the kubelet waits longer each time, up to 5 minutes. Read the last "
+        "lines above, and fix the program. trainshed logs {job} --previous has the rest."
+    ),
+    # Failures of containers and pods.
     "OOMKilled": (
         "The container used more memory than its limit. Raise resources.limits.memory, or use less: fewer workers of "
-        "the data loader, smaller batches. Without a limit the node itself ran out of memory: set one."
+        "the data loader, smaller batches. If it has no limit, the node ran out of memory: set one."
+    ),
+    "DeadlineExceeded": (
+        "The pod was active longer than activeDeadlineSeconds of its own template permits. Raise that, or use "
+        "runPolicy.activeDeadlineSeconds, which limits the job."
+    ),
+    "ExitedEarly": (
+        "A worker ended before the launcher had succeeded, so that the result of the launcher is not accepted. The log "
+        "of that worker says why it ended."
+    ),
+    "ExitCodeUnknown": (
+        "Neither the kubelet nor the container runtime knows how the pod ended. If it is always the same node, ask the "
+        "administrator to cordon it."
+    ),
+    "ContainerStatusUnknown": (
+        "The kubelet lost the state of the container, so that its exit code means nothing. If it is always the same "
+        "node, ask the administrator to cordon it."
     ),
     "Evicted": (
-        "The node was short of memory, disk or process ids and evicted the pod. Request what the program "
-        "uses; one that "
-        "writes much to its disk needs an ephemeral-storage request or a volume."
+        "The node was short of memory, disk or process ids; pods that use more than they request are evicted first. "
+        "Request what the program uses."
     ),
+    "EvictionByEvictionAPI": f"An administrator drained the node, or a client evicted the pod. {TAKEN}",
+    **dict.fromkeys(
+        ("PreemptionByScheduler", "Preempting", "Preempted"),
+        f"{TAKEN} With a PriorityClass of higher priority that happens less often.",
+    ),
+    "DeletionByTaintManager": (
+        f"The node got a taint that the pod does not tolerate, such as not-ready: kubectl describe node. {TAKEN}"
+    ),
+    **dict.fromkeys(("DeletionByPodGC", "NodeLost"), TAKEN),
+    **dict.fromkeys(
+        ("TerminationByKubelet", "Terminated", "NodeShutdown", "Shutdown"),
+        f"The node was shut down, or needed room for a critical pod. {TAKEN}",
+    ),
+    **dict.fromkeys(
+        ("Deleted", "PodDisappeared"),
+        "A user or another controller deleted the pod; the audit log of the cluster says who.",
+    ),
+    # Pods that cannot be created or deleted.
     "QuotaExceeded": (
-        "A ResourceQuota of the namespace has no room. kubectl describe quota shows what is used: end other jobs, "
+        "A ResourceQuota of the namespace has no room: kubectl describe quota shows what is used. End other jobs, "
         "request less, or ask for more. The job goes on by itself once there is room."
     ),
-    "Forbidden": "The API server does not let the operator create the pod; the message says which rule refuses it.",
-    "DeniedByWebhook": (
-        "An admission webhook of the cluster refuses the pod; the message is its own. Correct what it names."
+    "Forbidden": (
+        "The API server does not permit the pods; the message says why, such as a ServiceAccount that does not exist, "
+        "or Pod Security. Correct that."
     ),
-    "DeniedByPolicy": "A ValidatingAdmissionPolicy refuses the pod; the message is its own. Correct what it names.",
+    "Invalid": "The API server does not accept the pods; the message names the field of the template to correct.",
+    "NamespaceTerminating": (
+        "The namespace is being deleted, and this job with it. Create the job in another namespace."
+    ),
+    "DeniedByWebhook": POLICY.format(who="admission webhook of the cluster"),
+    "DeniedByPolicy": POLICY.format(who="ValidatingAdmissionPolicy"),
     "WebhookUnavailable": (
-        "An admission webhook cannot be called: the API server refuses all pods until it answers again."
+        "An admission webhook does not answer, and the API server refuses all pods until it does. Ask its owner to "
+        "look at it."
     ),
-    "NameTaken": "Another object has the name of a pod or Service of this job. Delete or rename it, or rename the job.",
+    "NameConflict": "Delete the other object that has the name, or create this job with another name.",
+    "PreviousJobTerminating": "The job goes on by itself once the pods of the deleted job of the same name are gone.",
+    **dict.fromkeys(("LabelRemoved", "AlteredOnCreation", "AlteredOnUpdate", "UndoneByOthers"), OTHERS),
+    **dict.fromkeys(("ConflictEachTime", "StatusRejected", "StatusReverted"), OTHERS),
     "PodStuckTerminating": (
-        "A deleted pod does not go, usually because its node is lost. Delete the node, or force-delete the pod if it "
-        "certainly does not run; trainshed.dev/force-delete-after does so by itself."
+        "If the node is gone for good, run kubectl delete node NODE. If the processes of the pod certainly do not run "
+        "any more, run kubectl delete pod POD --force. If in doubt ask the administrator: two pods of one rank may "
+        "corrupt a checkpoint."
     ),
     "WaitingForPodGroup": (
-        "The gang scheduler admits all pods at once or none. Its message says what is short: resources, a queue, or "
-        "pods that the group still lacks."
+        "The gang scheduler admits all pods of the job at once, or none; its message says what is short. The job "
+        "starts by itself once there is room for all. Request less, or use another queue."
     ),
-    "ContainerStatusUnknown": NODE,
-    "Deleted": (
-        "The pod was deleted, and not by the operator. kubectl get events and the audit log of the cluster say "
-        "who; the job "
-        "restarts, and this does not count against backoffLimit."
+    "PodGroupNotServed": "Ask the administrator: the cluster lacks the API that the operator is set to use.",
+    **dict.fromkeys(
+        ("DifferentPriorities", "DifferentSchedulers"), "Give that field the same value in the templates of all roles."
     ),
-    "InvalidSpec": (
-        "The spec is not valid, and the message names the field. Correct it, or delete the job and create it again."
+    "InvalidSpec": "The spec is not valid, and the message names the field. trainshed lint -f FILE finds this before.",
+}
+#: Cases of a reason whose message has these words.
+BY_MESSAGE = {
+    ("Unschedulable", "persistentvolumeclaim"): CLAIM,
+    ("ContainerCreating", "is not mounted"): VOLUME,
+    ("CrashLoopBackOff", "init container"): (
+        "The init container ends again and again, and no limit but trainshed.dev/startup-deadline ends that. Read its "
+        "last lines above, and fix it. trainshed logs {job} --container {container} --previous has the rest."
     ),
+    ("PodStuckTerminating", "finalizers"): (
+        "A controller keeps the pod by its finalizer: ask the owner of that controller why it does not remove it."
+    ),
+    ("PodStuckTerminating", "the operator force-deletes"): "The job goes on by itself once the pod is gone.",
+    ("NotCreated", "others have deleted"): (
+        "Another client or controller deletes the pods as soon as they are created: the audit log of the cluster says "
+        "who."
+    ),
+    ("Evicted", "ephemeral"): (
+        "The pod used more local disk than its own limits permit. Raise the limit of ephemeral-storage or sizeLimit, "
+        "write less, or write to a volume."
+    ),
+}
+#: What is added while the job is not over.
+MEANWHILE = {
+    **dict.fromkeys((reason for reason, text in BY_REASON.items() if text == IMAGE), PULLED),
+    **dict.fromkeys(
+        (reason for reason, text in BY_REASON.items() if text == RUNTIME), "The kubelet tries again by itself."
+    ),
+    **dict.fromkeys(("ErrImageNeverPull", "InvalidImageName", "RunContainerError", "PostStartHookError"), CHANGED),
+    **dict.fromkeys(("Invalid", "DifferentPriorities", "DifferentSchedulers"), CHANGED),
+    **dict.fromkeys(("Forbidden", "DeniedByWebhook", "DeniedByPolicy", "WebhookUnavailable", "NameConflict"), RETRIED),
+    **dict.fromkeys((reason for reason, text in BY_REASON.items() if text == OTHERS), RETRIED),
 }
 BY_LIMIT = {
     DEADLINE: (
-        "The job was active for longer than activeDeadlineSeconds, which includes the time that pods wait for the "
-        "scheduler. Raise it, or find out above what took so long."
+        "The time that pods wait for nodes and images counts as well: trainshed events {job} shows what took so long. "
+        "Raise activeDeadlineSeconds, or make the job shorter."
     ),
-    BACKOFF_LIMIT: (
-        "All restarts of backoffLimit are used. The history shows whether it was always the same replica, node or "
-        "reason: fix that, and create the job again."
-    ),
-    STARTUP_DEADLINE: (
-        "A replica did not start within trainshed.dev/startup-deadline. What it waited for is above; raise "
-        "the deadline "
-        "if nodes or images take long."
-    ),
+    BACKOFF_LIMIT: "The job has used all its restarts; the history shows whether they had the same cause.",
+    STARTUP_DEADLINE: "Raise trainshed.dev/startup-deadline if nodes or images take that long.",
 }
-TRACEBACK = (
-    "The program ended with an error of its own: the last lines say which, and trainshed logs has the rest. With "
-    "restartPolicy ExitCode a code below 128 is final; OnFailure retries it, up to backoffLimit."
+PROGRAM = (
+    "The program ended with an error of its own: the last lines say which. trainshed logs {job} has the rest, as long "
+    "as the pod exists."
 )
 BY_CODE = {
     137: (
-        "The process got SIGKILL and was not OOMKilled: a liveness probe, the end of a grace period, or the kernel "
-        "because of a child process. kubectl describe pod and the node's log say more."
+        "SIGKILL, and not because of the container's memory limit: a liveness probe, the end of a grace period, or the "
+        "kernel killed a child process. trainshed events {job} and the log of the node say more."
     ),
-    143: "The process got SIGTERM: a drain or a preemption whose condition came too late, or a kill in a script.",
+    143: "The process was asked to end: by a drain, a preemption, or a kill in a script.",
     139: (
-        "Segmentation fault: a native library crashed, usually CUDA, NCCL or a build for another processor. "
-        "If it is always on the same node, suspect the node."
-    ),
-    134: (
-        "SIGABRT: a native library gave up, usually CUDA, NCCL or a wrong build. If it is always on the same "
+        "A native library crashed, usually CUDA, NCCL or a build for another processor. If it is always on the same "
         "node, suspect the node."
     ),
+    134: "A native library gave up, usually CUDA or NCCL. If it is always on the same node, suspect the node.",
+    127: COMMAND,
+    126: COMMAND,
 }
-BY_CLASS = {"Infrastructure": NODE, "Disruption": DISRUPTED}
+BY_CLASS = {INFRASTRUCTURE: NODE, DISRUPTION: TAKEN, APPLICATION: PROGRAM}
+KUEUE = (
+    "A smaller job, another queue, or a higher priority (label kueue.x-k8s.io/priority-class) gets quota sooner. "
+    "kubectl get localqueue shows how many jobs wait."
+)
+RESUME = "trainshed resume {job} starts it, with new pods."
+STOPPED = (
+    "The operator does not run, or it does not watch this namespace: trainshed doctor says which. It goes on where it "
+    "stopped once it runs."
+)
+BESIDE = (
+    "The training goes on. trainshed logs {job} --container {container} says why the container beside it does not run."
+)
+ELSEWHERE = "Ask the owner of that controller. The Workload of a job of MultiKueue names the cluster in which it runs."
 
 
-def for_waiting(reason: str) -> str:
+def for_waiting(reason: str, message: str = "") -> str:
     """Return what to do about a replica that waits, or a job that is Blocked, with this reason; empty if unknown."""
-    return BY_REASON.get(reason, "")
+    return " ".join(filter(None, (_by_reason(reason, message), MEANWHILE.get(reason, ""))))
 
 
-def for_failure(failure: Failure, limit: str = "") -> str:
+def for_failure(failure: Failure, limit: str = "", *, over: bool) -> str:
     """Return what to do about a failure; `limit` is the limit that ended the job, if one did."""
-    own = (
-        BY_REASON.get(failure.reason)
-        or BY_CODE.get(failure.exit_code or 0)
-        or BY_CLASS.get(failure.kind)
-        or (TRACEBACK if failure.exit_code else "")
-    )
-    return " ".join(filter(None, (BY_LIMIT.get(limit, ""), own)))
+    text = f"{failure.message} {failure.termination_message}"
+    known = _by_reason(failure.reason, text) or BY_CODE.get(failure.exit_code or 0) or BY_CLASS.get(failure.kind, "")
+    parts = [BY_LIMIT.get(limit, ""), "" if limit == DEADLINE else known]
+    parts.append(OVER if over else FREE if failure.kind in (INFRASTRUCTURE, DISRUPTION) else "")
+    return " ".join(filter(None, parts))
+
+
+def _by_reason(reason: str, message: str) -> str:
+    found = (text for (known, words), text in BY_MESSAGE.items() if known == reason and words in message.lower())
+    return next(found, BY_REASON.get(reason, ""))

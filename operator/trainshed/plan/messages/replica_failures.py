@@ -126,10 +126,11 @@ def _end(failure: Failure, limit: str) -> str:
         return KNOWN.get(reason, f"was disrupted ({reason})")
     if code is None:
         return f"{'failed' if failure.kind == APPLICATION else 'failed with an infrastructure error'} ({reason})"
-    return _exit(code) + ("" if reason in ("Error", "") else f" ({reason})")
+    return exited(code) + ("" if reason in ("Error", "") else f" ({reason})")
 
 
-def _exit(code: int) -> str:
+def exited(code: int) -> str:
+    """Return how a program with this exit code ended, as a predicate, such as `was killed by SIGKILL (137)`."""
     number = code - SIGNALLED
     if number == signal.SIGSEGV:
         return f"crashed with a segmentation fault (SIGSEGV, {code})"

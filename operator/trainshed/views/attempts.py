@@ -1,0 +1,122 @@
+"""What has failed, and what each attempt of a job ended with, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from trainshed.api import foreign_text
+from trainshed.api.status import BACKOFF_LIMIT, ConditionType, Restart
+from trainshed.plan.facts import Facts
+from trainshed.plan.failures import APPLICATION
+from trainshed.plan.messages import replica_failures
+from trainshed.plan.messages.phrases import last_line, plural
+from trainshed.plan.messages.replica_failures import KNOWN, exited
+
+from .durations import human
+
+#: Last lines of a failure, and restarts, that are shown; from this number of restarts on they may have a pattern.
+LINES, RESTARTS, PATTERN = 10, 5, 3
+
+
+def history(facts: Facts) -> Iterator[str]:
+    """Yield the restarts, what they have in common, how many are left, and what they have cost."""
+    restarts, retries, limit = facts.status.recent_restarts, facts.status.retries, facts.job.policy.backoff_limit
+    if (earlier := len(restarts) - RESTARTS) > 0:
+        yield f"{plural(earlier, 'earlier restart')}: see status.recentRestarts"
+    yield from (_restart(facts.now, item) for item in restarts[-RESTARTS:])
+    if common := _pattern(restarts):
+        yield common
+    if lost := sum(item.recovery_seconds or 0 for item in restarts):
+        yield f"the restarts have cost {human(lost)}, besides the training since the last checkpoints"
+    if in_place := retries.total - retries.used:
+        yield f"the kubelet has restarted containers {plural(in_place, 'time')} in their pods"
+    if retries.total and limit is not None:
+        yield f"{retries.total} of {limit} restarts of backoffLimit are used"
+
+
+def _restart(now: datetime, item: Restart) -> str:
+    where = f" on {item.node}" if item.node else ""
+    again = f", and the job ran again after {human(item.recovery_seconds)}" if item.recovery_seconds is not None else ""
+    what = f"{item.replicas_restarted} {'replica was' if item.replicas_restarted == 1 else 'replicas were'} restarted"
+    free = "" if item.kind == APPLICATION else "; not counted against backoffLimit"
+    return f"{_ago(now, item.time)}: {item.replica}{where} {_end(item)}; {what}{again}{free}"
+
+
+def _end(item: Restart) -> str:
+    if item.reason in KNOWN:
+        return KNOWN[item.reason]
+    if item.reason in ("Error", "") and item.exit_code is not None:
+        return exited(item.exit_code)
+    code = f", exit code {item.exit_code}" if item.exit_code is not None else ""
+    return f"failed ({item.reason}{code})"
+
+
+def _pattern(restarts: Sequence[Restart]) -> str:
+    """Return what the last restarts have in common; empty if they have nothing, or there are few."""
+    parts = {"of": "replica", "on": "node", "with reason": "reason"}
+    values = {word: {getattr(item, name) for item in restarts} for word, name in parts.items()}
+    found = [f"{word} {next(iter(same))}" for word, same in values.items() if len(same) == 1 and all(same)]
+    if len(restarts) < PATTERN or not found:
+        return ""
+    return f"the last {len(restarts)} failures were all {', '.join(found)}"
+
+
+def failure(facts: Facts) -> Iterator[str]:
+    """Yield the last failure: who failed first, the last lines, who followed, and why it is final."""
+    found = facts.status.failure
+    if found is None:
+        yield from _unnoticed(facts)
+        return
+    message = found.message or found.reason
+    yield f"{_ago(facts.now, found.time)}: {message}"
+    yield from _last_lines(found.termination_message, message)
+    yield from _rest(facts, message)
+
+
+def _unnoticed(facts: Facts) -> Iterator[str]:
+    """Yield a failure that the operator has not noted, or the last lines of a container that ends again and again."""
+    idle = facts.job.deleting or facts.status.over or facts.status.true(ConditionType.SUSPENDED)
+    if idle or not facts.failed:
+        yield from _last_run(facts)
+        return
+    first = next(iter(facts.failed.items()))
+    found = replica_failures.with_message(facts, *first)
+    message = replica_failures.sentence(found)
+    yield f"{_ago(facts.now, found.time)}: {message}"
+    yield from _last_lines(found.termination_message, message)
+
+
+def _rest(facts: Facts, message: str) -> Iterator[str]:
+    """Yield what the condition says besides the failure: who failed afterwards, and what ended the job."""
+    decisive = facts.status.decisive
+    if decisive is None or decisive.type not in (ConditionType.FAILED, ConditionType.RESTARTING):
+        return
+    before, known, after = decisive.message.partition(message)
+    if facts.status.limit_exceeded == BACKOFF_LIMIT and known:
+        used = before.rpartition("limit: ")[2].removesuffix("last failure: ").rstrip("; ")
+        yield f"not retried: {used} (backoffLimit)"
+    for part in filter(None, after.split("; ") if known else ()):
+        if not part.startswith("restarting "):
+            yield part if part.endswith("failed afterwards") else f"not retried: {part}"
+
+
+def _last_run(facts: Facts) -> Iterator[str]:
+    for replica, pod in facts.current.items():
+        for container in pod.containers:
+            if container.waiting and container.before and container.before.exit_code and container.before.message:
+                own = container == facts.own_container(pod)
+                yield f"the last lines of {replica if own else f'container {container.name} of {replica}'}:"
+                yield from _last_lines(container.before.message, "")
+                return
+
+
+def _last_lines(text: str, said: str) -> Iterator[str]:
+    """Yield the last lines of a termination message, unless it has one only that is said already."""
+    found = foreign_text.lines(text).splitlines()
+    if len(found) > 1 or (found and last_line(found[0]) not in said):
+        yield from (f"| {line}" for line in found[-LINES:])
+
+
+def _ago(now: datetime, time: datetime) -> str:
+    return f"{human((now - time).total_seconds())} ago"

@@ -1,0 +1,132 @@
+"""What Kueue says about a job, in sentences: its Workload, what that waits for, its place, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from trainshed.api.coerce import as_mapping, as_sequence, parse_text, parse_time
+from trainshed.api.job import Document
+from trainshed.client.kueue_reader import Queue, QueuePlace, is_waiting, queue_of
+
+from . import advice
+from .durations import human
+
+#: Characters of a message of Kueue that are shown.
+MESSAGE = 400
+NOT_READ = "you may not read its Workload: ask for the right to list workloads.kueue.x-k8s.io"
+NO_WORKLOAD = "Kueue has made no Workload for the job"
+UNMANAGED = (
+    "Ask the administrator whether Kueue runs, and manages this kind of jobs (integrations.frameworks of its "
+    "configuration). To start the job without Kueue, remove the label kueue.x-k8s.io/queue-name, then run trainshed "
+    "resume {job}"
+)
+#: Why Kueue takes quota away, by the reason of the condition Evicted: what to do that `advice.KUEUE` does not say.
+EVICTED = {
+    "PodsReadyTimeout": (
+        "Its pods did not run in time, so that Kueue took the quota back: trainshed events {job} says why they did not."
+    ),
+    "AdmissionCheck": "An AdmissionCheck took the quota back; its message says why.",
+    "ClusterQueueStopped": "The administrator has stopped the ClusterQueue: ask when it goes on.",
+    "LocalQueueStopped": "The LocalQueue is stopped: ask its owner when it goes on.",
+}
+
+
+def lines(queue: Queue, now: datetime) -> Iterator[str]:
+    """Yield what has become of the Workload of a job, the present last."""
+    if queue.workload is None:
+        yield NOT_READ if queue.refused else NO_WORKLOAD
+        return
+    found, name = _conditions(queue.workload), _name(queue.workload)
+    if _is_true(found, "Finished"):
+        return
+    if as_mapping(queue.workload.get("spec")).get("active") is False:
+        yield f"Workload {name} is deactivated: its spec.active is false{_why(found, 'Evicted')}"
+    elif _is_true(found, "Admitted"):
+        yield f"Workload {name} has been admitted{_since(found['Admitted'], now)}"
+    elif _is_true(found, "QuotaReserved"):
+        yield f"Workload {name} has quota{_since(found['QuotaReserved'], now)}, and waits for its AdmissionChecks"
+        yield from _checks(queue.workload)
+    else:
+        yield from _waits(queue, found, now)
+
+
+def _waits(queue: Queue, found: dict[str, Document], now: datetime) -> Iterator[str]:
+    name = _name(queue.workload or {})
+    if lost := next((kind for kind in ("Preempted", "Evicted") if _is_true(found, kind)), ""):
+        yield f"Workload {name} lost its quota{_ago(found[lost], now)}: {_message(found[lost]) or lost}"
+    reserved = found.get("QuotaReserved", {})
+    message = _message(reserved) or "Kueue has not looked at it yet"
+    yield f"Workload {name} has waited for quota{_since(reserved, now)}: {message}"
+    if queue.place:
+        yield _place(queue.place, queue_of(queue.workload or {}))
+
+
+def _place(place: QueuePlace, name: str) -> str:
+    own = f"It is number {place.before + 1} of the {place.waiting} that wait in LocalQueue {name}"
+    if place.before_in_cluster_queue is None:
+        return f"{own}, by priority and age; other LocalQueues may share its quota"
+    return f"{own}, and number {place.before_in_cluster_queue + 1} in its ClusterQueue"
+
+
+def _checks(workload: Document) -> Iterator[str]:
+    for check in map(as_mapping, as_sequence(as_mapping(workload.get("status")).get("admissionChecks"))):
+        if (state := parse_text(check.get("state"))) != "Ready":
+            yield f"AdmissionCheck {parse_text(check.get('name'))} is {state}: {_message(check) or 'no message'}"
+
+
+def next_step(queue: Queue, now: datetime) -> str:
+    """Return what Kueue does next with a job that is suspended."""
+    if queue.workload is None or not is_waiting(queue.workload):
+        return ""
+    state = as_mapping(as_mapping(queue.workload.get("status")).get("requeueState"))
+    time = parse_time(state.get("requeueAt"))
+    again = f" It queues again in {human((time - now).total_seconds())}." if time and time > now else ""
+    return f"Kueue starts it once there is quota for all of it.{again}"
+
+
+def what_to_do(queue: Queue) -> str:
+    """Return what to do about a job that Kueue has suspended."""
+    if queue.workload is None:
+        return advice.KUEUE if queue.refused else UNMANAGED
+    if as_mapping(queue.workload.get("spec")).get("active") is False:
+        metadata = as_mapping(queue.workload.get("metadata"))
+        name, patch = f"{_name(queue.workload)} -n {metadata.get('namespace')}", '{"spec":{"active":true}}'
+        return f"Let it queue again: kubectl patch workload {name} --type merge -p '{patch}'"
+    found = _conditions(queue.workload)
+    if _is_true(found, "QuotaReserved"):
+        return "The controller of the AdmissionCheck decides; its message says what it waits for."
+    reason = parse_text(found["Evicted"].get("reason")) if _is_true(found, "Evicted") else ""
+    return " ".join(filter(None, (EVICTED.get(reason, ""), advice.KUEUE)))
+
+
+def _conditions(workload: Document) -> dict[str, Document]:
+    items = map(as_mapping, as_sequence(as_mapping(workload.get("status")).get("conditions")))
+    return {parse_text(item.get("type")): item for item in items}
+
+
+def _is_true(found: dict[str, Document], kind: str) -> bool:
+    return found.get(kind, {}).get("status") == "True"
+
+
+def _why(found: dict[str, Document], kind: str) -> str:
+    message = _message(found[kind]) if _is_true(found, kind) else ""
+    return f" ({message})" if message else ""
+
+
+def _message(item: Document) -> str:
+    return parse_text(item.get("message"))[:MESSAGE]
+
+
+def _name(workload: Document) -> str:
+    return parse_text(as_mapping(workload.get("metadata")).get("name"))
+
+
+def _since(condition: Document, now: datetime) -> str:
+    time = parse_time(condition.get("lastTransitionTime"))
+    return f" for {human((now - time).total_seconds())}" if time else ""
+
+
+def _ago(condition: Document, now: datetime) -> str:
+    time = parse_time(condition.get("lastTransitionTime"))
+    return f" {human((now - time).total_seconds())} ago" if time else ""

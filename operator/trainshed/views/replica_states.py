@@ -1,0 +1,111 @@
+"""What the replicas of a job do or wait for, in sentences: those that do the same together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from trainshed.api.indexes import Indexes
+from trainshed.api.job import Replica
+from trainshed.api.objects import Phase, Pod
+from trainshed.api.status import ConditionType
+from trainshed.plan import start_order
+from trainshed.plan.facts import Facts
+from trainshed.plan.waiting import ERROR_DELAY, Problem, problem
+
+from .durations import human
+
+#: Characters of indexes, nodes by name, and lines that are shown.
+ROOM, NODES, LINES = 60, 3, 12
+
+
+class Doing(msgspec.Struct, frozen=True):
+    """What a replica does: `key` is the same for those that are told together, with the text of the first."""
+
+    key: tuple[str, ...]
+    before: str
+    after: str = ""
+
+
+def lines(facts: Facts) -> Iterator[str]:
+    """Yield what the replicas do."""
+    found = list(_present(facts))
+    yield from found[:LINES]
+    if len(found) > LINES:
+        yield f"and {len(found) - LINES} more groups of replicas"
+    idle = facts.status.over or facts.status.true(ConditionType.SUSPENDED) or facts.job.policy.managed_elsewhere
+    for role in () if idle else facts.groups:
+        if count := len(facts.missing.of(role)):
+            yield f"{count} {counted(role, count)} {'has' if count == 1 else 'have'} no pod{_withheld(facts, role)}"
+
+
+def _present(facts: Facts) -> Iterator[str]:
+    """Yield what those with a pod do: those of one role together, and then roles that do the same."""
+    groups: dict[tuple[str, ...], list[tuple[Replica, Pod, Doing]]] = defaultdict(list)
+    old = {facts.replicas_by_pod[pod.name]: pod for pod in facts.stale}
+    for replica, pod in (facts.current | old).items():
+        doing = OLD if replica in old else _doing(facts, replica, pod)
+        groups[replica.role, *doing.key].append((replica, pod, doing))
+    roles: dict[tuple[str, str], list[list[tuple[Replica, Pod, Doing]]]] = defaultdict(list)
+    for members in groups.values():
+        roles[members[0][2].before, members[0][2].after].append(members)
+    for (before, after), found in roles.items():
+        nodes = list(dict.fromkeys(pod.node for members in found for _, pod, _ in members if pod.node))
+        where = f" on {', '.join(nodes)}" if len(nodes) <= NODES else f" on {len(nodes)} nodes"
+        names = ", ".join(_named([replica for replica, _, _ in members]) for members in found)
+        yield f"{names}: {before}{where if nodes else ''}{after}"
+
+
+#: What a pod of an earlier attempt does.
+OLD = Doing(("old",), "being deleted", ", to be replaced")
+
+
+def _doing(facts: Facts, replica: Replica, pod: Pod) -> Doing:
+    if pod.deleting:
+        late = (facts.now - pod.deletion_timestamp).total_seconds() if pod.deletion_timestamp else 0
+        return Doing(("deleting",), "being deleted", f", for {human(late)} after its grace period" if late > 0 else "")
+    if pod.over:
+        return Doing((pod.phase,), f"{'has succeeded' if pod.phase is Phase.SUCCEEDED else 'has failed'}")
+    found = problem(facts, replica, pod)
+    if found and not found.aside:
+        return _waiting(facts, found)
+    beside = f"; beside it, {found.message}" if found else ""
+    if facts.is_ready(pod):
+        return Doing(("ready", beside), "running", beside)
+    if pod.phase is Phase.PENDING:
+        return Doing(("starting", beside), "starting", beside)
+    return Doing(("running", beside), "running", f", not ready{beside}")
+
+
+def _waiting(facts: Facts, found: Problem) -> Doing:
+    since = human((facts.now - found.since).total_seconds())
+    reason = "" if found.reason in found.message else f" ({found.reason})"
+    return Doing(("waiting", found.container, found.reason), "waiting", f" for {since}{reason}: {found.message}")
+
+
+def counted(role: str, count: int) -> str:
+    """Return a role as the noun after a number."""
+    return role if count == 1 or role.endswith("s") or role == "PS" else f"{role}s"
+
+
+def _withheld(facts: Facts, role: str) -> str:
+    own = (item for item in facts.status.waiting if item.role == role and item.reason == start_order.NOT_CREATED)
+    found = next((item.message for item in own), "")
+    return f": {found}" if found else ""
+
+
+def _named(members: Sequence[Replica]) -> str:
+    if len(members) == 1:
+        return str(members[0])
+    return f"{members[0].role.lower()} {Indexes.of(member.index for member in members).abridged(ROOM)}"
+
+
+def waiting_for(facts: Facts) -> list[tuple[str, str]]:
+    """Return the reasons of waiting with their messages; of what may only take long, not before it does."""
+    pods = ((replica, pod) for replica, pod in facts.current.items() if not pod.over and not pod.deleting)
+    found = (problem(facts, replica, pod) for replica, pod in pods)
+    lasting = (item for item in found if item and not item.aside)
+    late = (item for item in lasting if item.delay == ERROR_DELAY or facts.now >= item.since + item.delay)
+    return [(item.reason, item.message) for item in late]
