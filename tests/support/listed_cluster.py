@@ -1,4 +1,4 @@
-"""A cluster that answers lists with the objects that a test gives, and refuses everything else."""
+"""A cluster that answers reads with the objects that a test gives, and refuses everything else."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
-#: The objects of each plural, in all namespaces; None for a list that is refused.
-Objects = Mapping[str, Sequence[dict] | None]
+#: By the last part of a path: the objects of a list, in all namespaces, or a whole answer; None if it is refused.
+Objects = Mapping[str, Sequence[dict] | dict | str | None]
 
 
 @contextlib.contextmanager
@@ -27,6 +27,8 @@ def listed_cluster(folder: Path, objects: Objects, message: str = "not served") 
             found = objects.get(plural, ())
             if found is None:
                 self.do_PATCH()
+            elif isinstance(found, dict | str):
+                self.respond(200, found)
             else:
                 self.respond(200, {"metadata": {}, "items": list(found)})
 
@@ -35,9 +37,11 @@ def listed_cluster(folder: Path, objects: Objects, message: str = "not served") 
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             self.respond(403, {"reason": "Forbidden", "message": message})
 
-        def respond(self, code: int, body: dict) -> None:
-            """Send JSON."""
-            content = json.dumps(body).encode()
+        do_POST = do_DELETE = do_PATCH  # noqa: N815 - the names are http.server's
+
+        def respond(self, code: int, body: dict | str) -> None:
+            """Send JSON, or text."""
+            content = (body if isinstance(body, str) else json.dumps(body)).encode()
             self.send_response(code)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 from importlib.metadata import version
 
@@ -13,7 +12,7 @@ from trainshed.views.diagnosis import Diagnosis, Verdict
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
 from .installation import examine
-from .tables import terminal_width
+from .tables import terminal_width, titled
 
 COLOURS: Mapping[Verdict, str] = {
     Verdict.OK: "green",
@@ -22,7 +21,7 @@ COLOURS: Mapping[Verdict, str] = {
     Verdict.UNKNOWN: "cyan",
 }
 #: The columns of the verdict and of the part, and the fewest of the text beside them.
-VERDICT, PART, LEAST = 9, 12, 40
+VERDICT, PART = 9, 12
 
 
 @click.command()
@@ -47,8 +46,4 @@ async def _doctor(cluster: Cluster) -> int:
 
 def _line(found: Diagnosis, width: int) -> str:
     head = click.style(f"{found.verdict:<{VERDICT}}", COLOURS[found.verdict]) + f"{found.part:<{PART}}"
-    text = one_line(found.message)
-    if not width:
-        return head + text
-    beside = "\n" + " " * (VERDICT + PART)
-    return head + beside.join(textwrap.wrap(text, max(LEAST, width - VERDICT - PART)) or [""])
+    return titled(head, VERDICT + PART, one_line(found.message), width)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import textwrap
 
 import click
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
 from .job_names import JOB
-from .tables import terminal_width
+from .tables import terminal_width, titled
 
-#: The columns of the titles, and the fewest of the text beside them.
-TITLES, LEAST = 13, 40
+#: The columns of the titles.
+TITLES = 13
 
 
 @click.command()
@@ -39,18 +38,10 @@ async def _explain(cluster: Cluster, name: str) -> int:
     )
     told = story.tell(facts, document, queue)
     width = terminal_width()
-    click.echo(told.headline)
+    click.echo(titled("", 0, told.headline, width))
     for chapter in told.chapters:
         click.echo()
         for number, line in enumerate(chapter.lines):
             title = chapter.title if number == 0 else ""
-            click.echo(_wrapped(click.style(f"{title:<{TITLES}}", bold=True), line, width))
+            click.echo(titled(click.style(f"{title:<{TITLES}}", bold=True), TITLES, line, width))
     return 0
-
-
-def _wrapped(title: str, line: str, width: int) -> str:
-    """Return a line beside its title, in several lines where the terminal is narrow."""
-    if not width:
-        return f"{title}{line}"
-    beside = "\n" + " " * TITLES
-    return title + beside.join(textwrap.wrap(line, max(LEAST, width - TITLES)) or [""])

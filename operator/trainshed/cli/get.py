@@ -148,7 +148,8 @@ async def _watch(cluster: Cluster, view: View, choice: Choice, jobs: list[Shown]
             content = (*job.content, DELETED) if change.deleted else job.content
             if printed.get(job.identity) != content and (not only or job.identity in only):
                 printed[job.identity] = content
-                tables.add(rows.as_deleted(job.cells, view.header) if change.deleted else job.cells, widths)
+                row = rows.as_deleted(job.cells, view.header) if change.deleted else job.cells
+                tables.add(row, widths, view.header)
 
 
 def _long_name(job: Document) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 
 import click
 
 #: The spaces between columns, and the fewest characters of the last column that are of use.
 GAP, LEAST = 3, 12
+#: The fewest columns of a text beside its title, and how far it is indented below it.
+LEAST_TEXT, INDENT = 40, 2
 #: The widest a column is made; a longer cell shifts only its own row.
 WIDEST = 256
 #: The colours of states, on a terminal.
@@ -24,10 +27,13 @@ COLOURS = {
 
 
 def show(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table; the last column is cut to the width of the terminal."""
+    """Print a table; the last column is cut to the width of the terminal.
+
+    On a terminal that is too narrow for the other columns, the first cell stands alone, and the others below.
+    """
     found = widths((header, *rows))
-    for row in (header, *rows):
-        add(row, found)
+    for row in rows if is_narrow(found) else (header, *rows):
+        add(row, found, header)
 
 
 def widths(rows: Sequence[Sequence[str]]) -> list[int]:
@@ -35,10 +41,51 @@ def widths(rows: Sequence[Sequence[str]]) -> list[int]:
     return [min(WIDEST, max(cells(row[column]) for row in rows)) for column in range(len(rows[0]) - 1)]
 
 
-def add(row: Sequence[str], widths: Sequence[int]) -> None:
+def is_narrow(widths: Sequence[int]) -> bool:
+    """Return whether the terminal has no room for columns of these widths and something of the last one."""
+    width = terminal_width()
+    return 0 < width < sum(widths) + GAP * len(widths) + LEAST
+
+
+def add(row: Sequence[str], widths: Sequence[int], header: Sequence[str]) -> None:
     """Print one row, at once also into a pipe."""
-    click.echo(line(row, widths, terminal_width()))
+    width = terminal_width()
+    click.echo(block(row, header, width) if is_narrow(widths) else line(row, widths, width))
     sys.stdout.flush()
+
+
+def block(row: Sequence[str], header: Sequence[str], width: int) -> str:
+    """Return a row as lines for a narrow terminal: the first cell, and then the others with the names of columns.
+
+    No cell is broken but by the terminal; the last one is cut to its width.
+    """
+    lines = [row[0]]
+    for name, cell in zip(header[1:], row[1:], strict=True):
+        text = f"{name} {cell}"
+        if not cell:
+            continue
+        if len(lines) > 1 and cells(f"{lines[-1]}  {text}") <= width:
+            lines[-1] += f"  {text}"
+        else:
+            lines.append(cut(f"  {text}", width) if name == header[-1] else f"  {text}")
+    return "\n".join(lines)
+
+
+def titled(title: str, columns: int, text: str, width: int) -> str:
+    """Return a text beside a title that takes so many columns, or below it where the terminal is narrow.
+
+    No word is broken, so that names stay whole. `width` is that of the terminal, 0 without one.
+    """
+    if not width:
+        return title + text
+    beside = width - columns >= LEAST_TEXT
+    indent = columns if beside else min(columns, INDENT)
+    found = textwrap.wrap(text, max(1, width - indent), break_long_words=False, break_on_hyphens=False) or [""]
+    below = f"\n{' ' * indent}"
+    head = (
+        title if beside or not columns else f"{title.rstrip()}{below if click.unstyle(title).strip() else ' ' * indent}"
+    )
+    return head + below.join(found)
 
 
 def terminal_width() -> int:

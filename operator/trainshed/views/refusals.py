@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from trainshed.api.coerce import as_mapping, parse_text
+from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Document
 
 #: How the API server says that RBAC does not permit a request (apiserver/pkg/endpoints/handlers/responsewriters).
@@ -39,7 +40,7 @@ def sentence(message: str, reason: str) -> str:
 
 def kueue_decides(name: str, namespace: str, workload: Document | None) -> str:
     """Return why a job of Kueue is not suspended or resumed by hand, and how it is stopped instead."""
-    found = parse_text(as_mapping((workload or {}).get("metadata")).get("name"))
+    found = one_line(parse_text(as_mapping((workload or {}).get("metadata")).get("name")))
     how = (
         f'kubectl patch workload {found} -n {namespace} --type merge -p \'{{"spec":{{"active":false}}}}\''
         if found

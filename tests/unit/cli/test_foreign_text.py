@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from typing import TextIO
 
 import pytest
 import yaml
@@ -24,6 +29,10 @@ def shown(*words: object) -> str:
     result = CliRunner().invoke(cli, list(map(str, words)), color=True)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.output
+
+
+#: The colours that commands give to states and replicas.
+OWN_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def is_harmless(text: str) -> bool:
@@ -101,6 +110,87 @@ def a_template(**container: object) -> dict:
     job = pytorchjob("a", Master=1)
     job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0] |= container
     return job
+
+
+TIME, CONTAINER = "2026-01-01T12:00:00Z", "pytorch"
+CONDITIONS = [
+    {"type": kind, "status": "True", "reason": HOSTILE, "message": HOSTILE, "lastTransitionTime": TIME}
+    for kind in ("Created", "Failed", "QuotaReserved", "Evicted")
+]
+FAILURE = {"pod": HOSTILE, "replica": HOSTILE, "node": HOSTILE, "class": "Application", "reason": HOSTILE, "time": TIME}
+FAILURE |= {"message": HOSTILE, "terminationMessage": HOSTILE * 2, "exitCode": 1}
+RESTART = {"time": TIME, "attempt": 1, "replica": HOSTILE, "node": HOSTILE, "class": HOSTILE, "reason": HOSTILE}
+ENDED = {"exitCode": 1, "reason": HOSTILE, "message": HOSTILE, "finishedAt": TIME, "startedAt": TIME}
+WAITING = {"reason": "CrashLoopBackOff", "message": HOSTILE}
+
+
+def a_hostile_cluster() -> Objects:
+    """One job, all about it as its pods, Events, logs and queue may be: whatever others may write is hostile."""
+    job = job_with(metadata={"namespace": "ml", "uid": "u", "labels": {"kueue.x-k8s.io/queue-name": "q"}})
+    job["spec"] = a_template(image=HOSTILE)["spec"] | {"runPolicy": {"schedulingPolicy": {"queue": HOSTILE}}}
+    job["status"] = {"conditions": CONDITIONS[:2], "failure": FAILURE, "recentRestarts": [RESTART], "ready": HOSTILE}
+    job["status"]["waiting"] = [{"replicaType": "Master", "reason": HOSTILE, "message": HOSTILE, "since": TIME}]
+    owner = {"uid": "u", "controller": True, "kind": "PyTorchJob", "name": "a", "apiVersion": "kubeflow.org/v1"}
+    labels = {"training.kubeflow.org/job-name": "a", "training.kubeflow.org/replica-type": "master"}
+    labels["training.kubeflow.org/replica-index"] = "0"
+    pod = {
+        "metadata": {"name": "a-master-0", "namespace": "ml", "uid": "p", "labels": labels, "ownerReferences": [owner]}
+    }
+    pod["metadata"] |= {"creationTimestamp": TIME, "resourceVersion": "1"}
+    own = {"name": CONTAINER, "image": HOSTILE, "restartCount": 3, "state": {"waiting": WAITING}}
+    own |= {"lastState": {"terminated": ENDED}}
+    pod["status"] = {"phase": "Running", "reason": HOSTILE, "message": HOSTILE, "containerStatuses": [own]}
+    pod["spec"] = {"nodeName": HOSTILE, "containers": [{"name": CONTAINER, "resources": {"requests": {HOSTILE: "1"}}}]}
+    about = {"kind": HOSTILE, "name": HOSTILE, "uid": "p"}
+    event = {"type": HOSTILE, "reason": HOSTILE, "message": HOSTILE, "involvedObject": about, "lastTimestamp": TIME}
+    workload = {"metadata": {"name": HOSTILE}, "spec": {"queueName": "q"}, "status": {"conditions": CONDITIONS[2:]}}
+    check = {"name": HOSTILE, "state": HOSTILE, "message": HOSTILE}
+    workload["status"] |= {"admissionChecks": [check]}
+    served = {"resources": [{"kind": "PyTorchJob", "name": "pytorchjobs"}]}
+    found: Objects = {"v1": served, "pytorchjobs": [job], "a": job, "pods": [pod], "a-master-0": pod, "events": [event]}
+    return found | {"log": f"{TIME} {HOSTILE}{TIME} {HOSTILE}", "workloads": [workload]}
+
+
+OF_A_JOB = (
+    *("get", "get -o wide", "get -o name", "get -o yaml", "get -o json", "get pytorchjob/a", "explain a", "events a"),
+    *("logs a --timestamps", "top a", "wait a", "stacks a", "stacks a -o json", "suspend a"),
+    *("resume a", "restart a", "scale a --replicas 2 --role Master", "delete a", "delete a --dry-run", "doctor"),
+    *("submit -f FILE --no-follow", "submit -f FILE --dry-run", "lint -f FILE"),
+)
+
+
+@pytest.mark.parametrize("command", OF_A_JOB)
+def test_no_text_about_a_job_acts_on_a_terminal(tmp_path, command):
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(a_template(command=[HOSTILE])))
+    with listed_cluster(tmp_path, a_hostile_cluster(), HOSTILE) as kubeconfig:
+        words = command.replace("FILE", str(file)).split()
+        text = shown(*words, *(() if "lint" in words else ("--kubeconfig", kubeconfig, "-n", "ml")))
+    assert is_harmless(OWN_COLOURS.sub("", text)), ascii(text)
+
+
+@pytest.mark.parametrize("command", [*OF_A_JOB, "render -f FILE", "crds", "--help"])
+def test_a_pipe_that_closes_ends_a_command_in_silence(tmp_path, monkeypatch, capsys, command):
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(a_template(command=["train"])))
+    with listed_cluster(tmp_path, a_hostile_cluster()) as kubeconfig, closed_pipe() as pipe, redirect_stdout(pipe):
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+        with pytest.raises(SystemExit) as end:
+            cli.main(command.replace("FILE", str(tmp_path / "job.yaml")).split())
+    errors = capsys.readouterr().err
+    assert "Broken pipe" not in errors
+    assert not errors.startswith("Traceback")
+    assert end.value.code in (0, 1)
+
+
+@contextmanager
+def closed_pipe() -> Iterator[TextIO]:
+    """A pipe that is no longer read, as after `| head -1`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    pipe = os.fdopen(writing, "w")
+    yield pipe
+    with suppress(BrokenPipeError):  # what is still in the buffer
+        pipe.close()
 
 
 FILES: dict[str, list[dict]] = {

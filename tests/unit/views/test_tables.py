@@ -105,3 +105,35 @@ def test_no_event_and_no_job_makes_a_table_wide(field: str, capsys):
 )
 def test_a_line_of_a_log_is_fit_for_a_terminal(content: bytes, time: str, text: str):
     assert log_lines.parse("worker-0", content, colour=False) == log_lines.LogLine(time, "worker-0", text)
+
+
+NARROW = """\
+pytorchjob/mnist-of-the-first-team-in-the-queue
+  STATE Restarting  READY 0/4
+  RESTARTS 1  AGE 90s
+  WHY worker-1 on node-a was OOMKilled…
+tfjob/b
+  STATE Running  READY 1/1  RESTARTS 0
+  AGE 9s
+"""
+NARROW_TEXT = """\
+Replicas
+  worker-0: waiting on
+  gpu-node-17.example.internal.of.a.zone
+  for 98s
+  worker-1: running
+Next
+  It ends.
+"""
+
+
+def test_a_terminal_of_40_columns_breaks_no_name(monkeypatch, capsys):
+    monkeypatch.setattr(tables, "terminal_width", lambda: 40)
+    name, why = "pytorchjob/mnist-of-the-first-team-in-the-queue", "worker-1 on node-a was OOMKilled (limit 2Gi)"
+    first, second = (name, "Restarting", "0/4", "1", "90s", why), ("tfjob/b", "Running", "1/1", "0", "9s", "")
+    tables.show(rows.header(namespaces=False, wide=False), [first, second])
+    assert capsys.readouterr().out == NARROW
+    waits = "worker-0: waiting on gpu-node-17.example.internal.of.a.zone for 98s"
+    for title, text in (("Replicas", waits), ("", "worker-1: running"), ("Next", "It ends.")):
+        print(tables.titled(f"{title:<13}", 13, text, 40))
+    assert capsys.readouterr().out == NARROW_TEXT
