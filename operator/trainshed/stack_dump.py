@@ -1,8 +1,9 @@
-"""Prints what the Python processes that it can see are doing: the program of the container of `trainshed stacks`.
+"""Prints what Python processes are doing: the program of the container of `trainshed stacks`.
 
-The container shares the process namespace of the one that trains. Each process is a line of JSON, see `describe`; the
+The container shares the process namespace of the one that trains, and all processes that it can see are meant. Pids
+as arguments mean these processes and their descendants. Each process is a line of JSON, see `describe`; the
 last line has `left_out`, the number of further processes. py-spy reads the stacks; nothing has to be in the image that
-trains. Only the standard library is imported, and nothing is ever written to the processes.
+trains. Nothing is ever written to the processes.
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ import os
 import shutil
 import subprocess  # nosec B404 - runs py-spy
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
+
+from trainshed.local.launcher.process_tree import by_parent, descendants, look, pids_of, processes
 
 #: The most processes, threads of one, and frames of one thread that are printed, and the length of a text.
 MOST_PROCESSES, MOST_THREADS, MOST_FRAMES, MOST_TEXT = 64, 32, 60, 300
@@ -24,13 +29,15 @@ MOST_PROCESSES, MOST_THREADS, MOST_FRAMES, MOST_TEXT = 64, 32, 60, 300
 AT_ONCE, SECONDS = 4, 15.0
 #: The variables that say which rank a process is, as torchrun and JAX's and Paddle's launchers set them.
 RANKS = ("RANK", "LOCAL_RANK")
+#: The image that has this program and py-spy: that of this version.
+IMAGE = f"ghcr.io/trainshed/trainshed:{version('trainshed')}"
 NO_PROGRAM = "py-spy is not installed here: it comes with trainshed's image, or with: pip install py-spy"
 NO_RIGHT = "the process may not be read: this needs root and the capability SYS_PTRACE"
 
 
 def main() -> None:
-    """Print all Python processes but this one."""
-    found = list(python_processes())
+    """Print all Python processes but this one, or those that the arguments name and their descendants."""
+    found = list(python_processes({*map(int, sys.argv[1:])}))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for text in pool.map(lambda pid: json.dumps(describe(pid)), found[:MOST_PROCESSES]):
             write(text)
@@ -43,10 +50,12 @@ def write(line: str) -> None:
     sys.stdout.flush()
 
 
-def python_processes() -> Iterator[int]:
-    """Yield the pids of all Python processes but this one and its parent."""
-    pids = sorted(int(name.name) for name in Path("/proc").glob("[0-9]*"))
-    return (pid for pid in pids if pid not in (os.getpid(), os.getppid()) and is_python(pid))
+def python_processes(among: Collection[int] = ()) -> Iterator[int]:
+    """Yield the pids of all Python processes but this one and its parent, or of some and their descendants."""
+    known = processes()
+    tree = by_parent(known)
+    meant = {*among, *chain.from_iterable(descendants(pid, tree) for pid in among)} if among else {*known}
+    return (pid for pid in sorted(meant - {os.getpid(), os.getppid()}) if is_python(pid))
 
 
 def is_python(pid: int) -> bool:
@@ -66,9 +75,9 @@ def describe(pid: int) -> dict[str, Any]:
     a path and a line.
     """
     folder = Path(f"/proc/{pid}")
-    known: dict[str, Any] = {"pid": pid}
-    with suppress(OSError, ValueError, IndexError):
-        known["parent"] = int((folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+    process = look(pid)
+    known: dict[str, Any] = {"pid": pid, "parent": process.parent if process else 0}
+    with suppress(OSError):
         words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
         known["command"] = " ".join(words).strip()[:MOST_TEXT]
         variables = (folder / "environ").read_bytes().decode(errors="replace").split("\0")
@@ -106,7 +115,7 @@ def _thread(pid: int, thread: dict[str, Any]) -> dict[str, Any]:
         (str(item["name"])[:MOST_TEXT], str(item["filename"])[:MOST_TEXT], item["line"]) for item in thread["frames"]
     ]
     name = str(thread["thread_name"] or "")[:MOST_TEXT]
-    main = thread["os_thread_id"] == pid or name == "MainThread"
+    main = thread["os_thread_id"] in (pid, *pids_of(pid)[-1:]) or name == "MainThread"
     return {"name": name, "main": main, "frames": frames[:MOST_FRAMES]}
 
 

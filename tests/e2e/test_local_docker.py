@@ -16,6 +16,8 @@ from support.local_runs import SOON, Machine, a_job, kill_at_many_points, until
 from testbed import docker, images
 
 IMAGE = "trainshed-local-run:test"
+#: The image of this version, which reads stacks.
+OPERATOR = "ghcr.io/trainshed/trainshed:dev"
 #: A server in the master and its client in a worker, which know each other by name and port.
 SERVE = "import os,socket;s=socket.create_server(('',int(os.environ['MASTER_PORT'])));s.accept()[0].send(b'hi')"
 CALL = """import os, socket, time
@@ -25,7 +27,13 @@ for _ in range(200):
 print('got', s.recv(9).decode(), socket.gethostname())
 """
 
-
+#: Two ranks of which the first one does not join the other one.
+HANGS = """import os, time
+def load(): time.sleep(300)
+def all_reduce(): time.sleep(300)
+print("begun", flush=True)
+load() if os.environ["RANK"] == "0" else all_reduce()
+"""
 #: A worker that is lost at its first attempt, and a master that fails when the worker has gone.
 LOST = """import os, pathlib, socket, sys, time
 for _ in range(200):
@@ -184,6 +192,17 @@ def test_a_container_beyond_its_memory_is_killed(machine):
     done = machine.run(job, runtime="docker", arguments=("--output", "json"))
     (found,) = json.loads(done.stdout)["jobs"]
     assert found["status"]["failure"]["reason"] == "OOMKilled", done.stderr
+
+
+def test_the_rank_that_does_not_join_the_others_is_named(machine, monkeypatch):
+    monkeypatch.setenv("TRAINSHED_IMAGE", OPERATOR)
+    process = machine.start(a_container_job(f"exec python3 -c '{HANGS}'"), runtime="docker")
+    until(process, "begun", times=2)
+    process.send_signal(signal.SIGQUIT)
+    until(process, "master-0 is in load, worker-0 is in all_reduce. The others may be waiting for master-0.")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=SOON)
+    until_nothing_is_left(machine)
 
 
 def test_ctrl_c_ends_the_containers(machine):

@@ -32,6 +32,7 @@ IMPORT_CHAIN = 12
 SMALL_MODULE = 80
 SMALL_MODULES = {
     "trainshed.local.node.container_output": "what becomes of output, apart from the order of containers",
+    "trainshed.local.stack_report": "what is read when the user asks, apart from the order of a run",
     "trainshed.local.launcher.marks": "how processes are distinguished, apart from how they are isolated",
     "trainshed.local.runtimes.docker_variables": "the format of two programs, with its table of names",
     "trainshed.client.credential_plugin": "the official client, which is imported only for a plugin",

@@ -78,10 +78,11 @@ def _failures(
 @click.option("--yes", is_flag=True, help="Run jobs from a URL without asking.")
 @click.option("-v", "--verbose", is_flag=True, help="Print where an unexpected error has occurred.")
 def run(files: tuple[str, ...], *, recursive: bool, namespace: str, **options: Any) -> None:  # noqa: ANN401 - click's own
-    """Run jobs on this machine, without a cluster.
+    r"""Run jobs on this machine, without a cluster.
 
     Replicas are processes, or containers of docker or podman. Restarts, deadlines, success and failure are decided as
     in a cluster. The exit code is 0 if all jobs succeeded, 1 if one failed, and 130 after Ctrl-C.
+    Ctrl-\ shows what each rank is doing.
     """
     if not options["verbose"]:
         sys.excepthook = _print_sentence

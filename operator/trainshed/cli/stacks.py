@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import version
 
 import click
 import msgspec
@@ -18,8 +16,9 @@ from trainshed.api.job import Document
 from trainshed.api.objects import Phase, Pod
 from trainshed.client import ApiError, Forbidden
 from trainshed.client.ephemeral_containers import EphemeralContainers, NotRun
+from trainshed.stack_dump import IMAGE
 from trainshed.views import rank_stacks as view
-from trainshed.views.rank_stacks import PythonProcess
+from trainshed.views.rank_stacks import NotRead, Result
 from trainshed.views.rows import full_name
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
@@ -27,8 +26,6 @@ from .job_names import JOB
 from .job_pods import Target, pods_of_replicas, replica_of, replica_options
 from .parameters import duration
 
-#: The image of this version, which has the program and py-spy.
-IMAGE = f"ghcr.io/trainshed/trainshed:{version('trainshed')}"
 #: The most replicas that are read at a time.
 AT_ONCE = 64
 #: Reads the memory of processes of any user (capabilities(7)); Pod Security permits it at the level `privileged` only.
@@ -94,11 +91,7 @@ async def _stacks(cluster: Cluster, name: str, wanted: StacksWanted) -> int:
         show(document, found, len(all_pods) - len(pods), whole=wanted.whole)
     for text in reader.advice(found.values()):
         click.echo(text, err=True)
-    return 0 if any(isinstance(result, list) and any(p.threads for p in result) for result in found.values()) else 1
-
-
-#: What a replica has answered: its processes, or why there is no answer.
-Result = list[PythonProcess] | ApiError | NotRun
+    return 0 if any(rank.frames for rank in view.ranks_in(found)) else 1
 
 
 class Reader:
@@ -117,8 +110,8 @@ class Reader:
         async with self._turn:
             try:
                 output = await self._containers.output(pod, self._container(pod), self._wanted.timeout)
-                return parse(output)
-            except (ApiError, NotRun) as error:
+                return view.parse(output)
+            except (ApiError, NotRun, NotRead) as error:
                 return error
 
     def _container(self, pod: Pod) -> Document:
@@ -140,52 +133,21 @@ class Reader:
         return [text.format(namespace=self._namespace) for text, applies in texts if applies]
 
 
-def parse(output: Iterable[bytes]) -> list[PythonProcess]:
-    """Return the processes that `trainshed.stack_dump` has printed; raises `NotRun` if that is something else."""
-    found: list[PythonProcess] = []
-    for line in output:
-        if not line.startswith((b'{"pid"', b'{"left_out"')):
-            raise NotRun(one_line(line.decode(errors="replace"), 300))
-        if line.startswith(b'{"pid"'):
-            try:
-                found.append(msgspec.json.decode(line, type=PythonProcess))
-            except msgspec.DecodeError as error:
-                if not found:  # otherwise it is the last line, which the API server has cut
-                    raise NotRun(f"its output is not what trainshed.stack_dump prints: {error}") from error
-    return found
-
-
 def as_json(result: Result) -> object:
     """Return a result as it is printed as JSON."""
-    return msgspec.to_builtins(result) if isinstance(result, list) else {"error": one_line(str(result))}
+    return {"error": one_line(str(result))} if isinstance(result, Exception) else msgspec.to_builtins(result)
 
 
 def show(document: Document, found: dict[str, Result], others: int, *, whole: bool) -> None:
     """Print the groups of ranks, and then the replicas without stacks, those with the same reason together."""
-    processes = {replica: result for replica, result in found.items() if isinstance(result, list)}
-    ranks = [rank for replica, result in processes.items() for rank in view.ranks_of(replica, result)]
+    ranks = view.ranks_in(found)
     groups = view.grouped(ranks)
     if groups:
         job = f"{full_name(document)} in namespace {document['metadata']['namespace']}"
         click.echo(one_line(f"{job}: {view.headline(groups)}"))
         click.echo()
-        click.echo("\n".join(view.lines(groups, whole=whole)))
-    for reason, names in without_stacks(found, ranks).items():
+        click.echo("\n".join(view.lines(groups, whole=whole, option="--whole")))
+    for reason, names in view.without_stacks(found, ranks).items():
         click.echo(f"No stack of {view.listed(names)}: {reason}", err=True)
     if others:
         click.echo(f"{others} more replicas do not run.", err=True)
-
-
-def without_stacks(found: dict[str, Result], ranks: Iterable[view.Rank]) -> dict[str, list[str]]:
-    """Return the names of replicas and ranks whose stacks are not known, by the reason."""
-    reasons: dict[str, list[str]] = defaultdict(list)
-    for rank in ranks:
-        if not rank.frames:
-            reasons[one_line(rank.process.error) or "its first thread runs no Python"].append(rank.name)
-    for replica, result in found.items():
-        if isinstance(result, list):
-            if not result:
-                reasons["no Python process runs in the container"].append(replica)
-        else:
-            reasons[one_line(str(result))].append(replica)
-    return reasons

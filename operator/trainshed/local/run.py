@@ -44,6 +44,7 @@ from .output import Output
 from .printer import Printer, StatusLine
 from .run_folder import kill_marked, new_run
 from .runtime_choice import RuntimeChoice
+from .stack_report import StackReport
 from .stored_objects import EVENT, POD, Stored
 
 SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
@@ -184,6 +185,7 @@ class LocalRun:
         if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
             # The shell and the system may both send it for one terminal: it never counts as a second Ctrl-C.
             signal.signal(signal.SIGHUP, lambda *_: None if self._signals else self._hurry(loop, kubelet))
+        report = self._listen_for_stacks(loop, kubelet)
         self._injector.start([(item.job.name, pod) for item in self._options.jobs for pod in item.pod_names])
         status = self._status_line()
         try:
@@ -191,6 +193,7 @@ class LocalRun:
             self._say_what_was_not_created()
         finally:
             self._injector.close()
+            report.close()
             await controller.close()
             if (left := kubelet.running()) and not self._ending.is_set():
                 self._output.say(f"stopping what the finished job has left running: {', '.join(left)}")
@@ -204,6 +207,11 @@ class LocalRun:
             raise Refused
         if runtime.problem and not self._interrupted.is_set():
             raise Refused(runtime.problem)
+
+    def _listen_for_stacks(self, loop: asyncio.AbstractEventLoop, kubelet: Kubelet) -> StackReport:
+        report = StackReport(self._options.jobs, kubelet.container, self._output)
+        signal.signal(signal.SIGQUIT, lambda *_: loop.is_closed() or loop.call_soon_threadsafe(report.show))
+        return report
 
     def _terminate(self, kubelet: Kubelet, grace: float) -> None:
         self._stuck_at = min(self._stuck_at, asyncio.get_running_loop().time() + grace + STUCK)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 import msgspec
@@ -81,6 +82,49 @@ class RankGroup(msgspec.Struct, frozen=True):
     def waits(self) -> bool:
         """Whether the ranks wait for all others."""
         return any(frame.function.rpartition(".")[2] in COLLECTIVES for frame in self.frames)
+
+
+class NotRead(Exception):
+    """The stacks of a replica are not known; the message says why."""
+
+
+#: What is known of a replica: its processes, or why they are not known.
+Result = Sequence[PythonProcess] | Exception
+
+
+def parse(output: Iterable[bytes]) -> list[PythonProcess]:
+    """Return the processes that `trainshed.stack_dump` has printed; raises `NotRead` if that is something else."""
+    found: list[PythonProcess] = []
+    for line in output:
+        if not line.startswith((b'{"pid"', b'{"left_out"')):
+            raise NotRead(one_line(line.decode(errors="replace"), 300))
+        if line.startswith(b'{"pid"'):
+            try:
+                found.append(msgspec.json.decode(line, type=PythonProcess))
+            except msgspec.DecodeError as error:
+                if not found:  # otherwise it is the last line, which the API server has cut
+                    raise NotRead(f"its output is not what trainshed.stack_dump prints: {error}") from error
+    return found
+
+
+def ranks_in(found: Mapping[str, Result]) -> list[Rank]:
+    """Return the processes that train, of all replicas that are known."""
+    known = ((replica, result) for replica, result in found.items() if not isinstance(result, Exception))
+    return [rank for replica, result in known for rank in ranks_of(replica, result)]
+
+
+def without_stacks(found: Mapping[str, Result], ranks: Iterable[Rank]) -> dict[str, list[str]]:
+    """Return the names of replicas and ranks whose stacks are not known, by the reason."""
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for rank in ranks:
+        if not rank.frames:
+            reasons[one_line(rank.process.error) or "its first thread runs no Python"].append(rank.name)
+    for replica, result in found.items():
+        if isinstance(result, Exception):
+            reasons[one_line(str(result))].append(replica)
+        elif not result:
+            reasons["no Python process runs in the container"].append(replica)
+    return reasons
 
 
 def short_path(path: str) -> str:
@@ -168,15 +212,18 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + more
 
 
-def lines(groups: Sequence[RankGroup], *, whole: bool) -> list[str]:
-    """Return the groups with their stacks, the innermost frame first, and only the important ones if not `whole`."""
+def lines(groups: Sequence[RankGroup], *, whole: bool, option: str = "") -> list[str]:
+    """Return the groups with their stacks, the innermost frame first, and only the important ones if not `whole`.
+
+    The `option` is the one that shows all.
+    """
     found = []
     for group in groups:
         found.append(f"{_count(group)}: {_names(group.ranks)}")
         frames = group.frames if whole else _important(group.frames)
         found += [f"    {frame}" for frame in frames]
         if len(frames) < len(group.frames):
-            found.append(f"    … {len(group.frames) - len(frames)} more frames (--whole)")
+            found.append(f"    … {len(group.frames) - len(frames)} more frames{option and f' ({option})'}")
         found.append("")
     return found[:-1]
 

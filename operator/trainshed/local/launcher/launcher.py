@@ -6,7 +6,7 @@ object per line, and writes one:
     {"op": "sandbox", "id": …, "address": …, "prefix": …, "hostname": …}   -> {"id": …} or {"id": …, "error": …}
     {"op": "start", "id": …, "sandbox": …, "argv": …, "env": …, "cwd": …, "mounts": …, "streams": …, "memory": …,
      "processors": …}, with so many descriptors: one for the output, or three for all standard streams
-                                                                            -> {"id": …} or {"id": …, "error": …}
+                                                                  -> {"id": …, "pid": …} or {"id": …, "error": …}
     {"op": "signal", "id": …, "number": …}
     {"op": "remove", "id": …}
     {"exit": id of a container, "code": its exit code, "reason": OOMKilled or empty}
@@ -155,21 +155,21 @@ class Launcher:
             case other:
                 raise ValueError(f"{other!r} is no request")
 
-    def _answer(self, messages: Sequence[Message], action: Callable[[], None]) -> None:
-        problem = {}
+    def _answer(self, messages: Sequence[Message], action: Callable[[], Message | None]) -> None:
         try:
-            action()
+            result = action() or {}
         except OSError as error:
-            problem = {"error": error.strerror or str(error)}
+            result = {"error": error.strerror or str(error)}
         for message in messages:
-            self._send({"id": message["id"], **problem})
+            self._send({"id": message["id"], **result})
         self._reap()
 
-    def _start(self, message: Message, streams: Streams) -> None:
+    def _start(self, message: Message, streams: Streams) -> Message:
         pid = self._isolation.start({**message, "files": self._files}, streams)
         self._pids[message["id"]], self._ids[pid] = pid, message["id"]
         if message.get("memory"):
             self._limits[pid] = message["memory"]
+        return {"pid": self._isolation.target(pid)}
 
     def _signal(self, known: str, number: int) -> None:
         pid = self._pids.get(known)

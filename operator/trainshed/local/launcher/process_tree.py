@@ -33,6 +33,14 @@ def look(pid: int) -> ProcessStat | None:
     return None
 
 
+def pids_of(pid: int) -> list[int]:
+    """Return the pids that a process has, from the namespace of /proc inwards; none if it has ended."""
+    with contextlib.suppress(OSError):
+        lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+        return [int(word) for line in lines if line.startswith("NSpid:") for word in line.split()[1:]]
+    return []
+
+
 def by_parent(known: Mapping[int, ProcessStat]) -> dict[int, list[int]]:
     """Return the children of processes by the pid of their parents."""
     tree: dict[int, list[int]] = {}

@@ -106,11 +106,11 @@ class DockerRuntime:
     """
 
     def __init__(self, program: str, run: Run, images: Mapping[str, str], say: Callable[[str], None]) -> None:
+        self._run = run
         self.cli = DockerCli(program)
         self.network = f"{NETWORK}{run.id}"
-        self.engine = Engine(self.cli, Clock().now, Ends(), say, self._keep)
+        self.engine = Engine(self.cli, self.labels(), Clock().now, Ends(), say, self._keep)
         self.running: dict[str, DockerContainer] = {}
-        self._run = run
         self._images = images
         self._say = say
         self._version = ""

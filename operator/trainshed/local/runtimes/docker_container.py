@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,9 +35,13 @@ SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What containers need of their runtime: `say` prints a line, `keep` keeps a task until it is done."""
+    """What containers need of their runtime.
+
+    `labels` are the options with those of the run, `say` prints a line, `keep` keeps a task until it is done.
+    """
 
     cli: DockerCli
+    labels: tuple[str, ...]
     now: Callable[[], datetime]
     ends: Ends
     say: Callable[[str], None]
@@ -157,6 +162,15 @@ class DockerContainer:
     async def exec(self, command: Sequence[str], streams: tuple[int, int, int]) -> ExecProcess:
         """Run another program in the container; raises `StartFailed`."""
         return ExecProcess(await self._engine.cli.attach(("exec", "--interactive", self._name, *command), streams))
+
+    async def stacks(self) -> str:
+        """Return what `trainshed.stack_dump` prints in a container beside this one; raises `StartFailed`."""
+        from trainshed.stack_dump import IMAGE  # noqa: PLC0415 - few runs need it
+
+        beside = ("--pid", f"container:{self._name}", "--cap-add", "SYS_PTRACE", "--user", "0", "--network", "none")
+        words = ("run", "--rm", *self._engine.labels, *beside, "--entrypoint", "python")
+        image = os.environ.get("TRAINSHED_IMAGE") or IMAGE
+        return await self._engine.cli.run(*words, image, "-m", "trainshed.stack_dump")
 
     @property
     def over(self) -> bool:

@@ -18,6 +18,7 @@ from trainshed.api.quantities import parse_quantity
 from trainshed.local import tasks
 from trainshed.local.launcher.limits import Processors, processors, raise_files
 from trainshed.local.launcher.outbox import Outbox
+from trainshed.local.launcher.process_tree import by_parent, descendants, pids_of, processes
 
 from .protocol import KILLED, StartFailed
 
@@ -26,6 +27,8 @@ PROGRAM = (
     f"import sys; sys.path.insert(0, {str(Path(__file__).parents[3])!r});"
     " from trainshed.local.launcher.launcher import main; main()"
 )
+#: Prints the stacks of processes. The bytes of it that are read.
+STACK_DUMP, MOST_STACKS = PROGRAM.replace("local.launcher.launcher", "stack_dump"), 8 << 20
 #: Seconds for which the launcher is awaited at the end, and at the start.
 END, START = 5.0, 10.0
 #: Bytes that are read at once.
@@ -37,6 +40,8 @@ PING, SILENCE = 5.0, 60.0
 ENDED = "the program that starts containers has ended unexpectedly, and with it all replicas"
 LATE = f"the program that starts containers has not started within {START:.0f} s"
 STUCK = "the program that starts containers did not end, and was killed"
+NO_PROC = "stacks are read from /proc, which this system does not have; --runtime docker can show them"
+GONE = "it has ended"
 SILENT = (
     f"the program that starts containers has not answered for {SILENCE:.0f} s; it is ended, and with it all replicas"
 )
@@ -55,6 +60,7 @@ class LaunchedContainer:
         self.output = output
         self.reason = ""
         self.ended_at = None
+        self.pid = 0
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def wait(self) -> int:
@@ -73,6 +79,10 @@ class LaunchedContainer:
         if self.ended.done():
             self.end_entered()
         return process
+
+    async def stacks(self) -> str:
+        """Return what `trainshed.stack_dump` prints about the processes; raises `StartFailed`."""
+        return await self._client.stacks(self.pid)
 
     def end(self, code: int, reason: str = "") -> None:
         """Note the end of the container."""
@@ -93,10 +103,11 @@ class LauncherClient:
     """
 
     def __init__(self, mode: str, prefix: Sequence[str] = ()) -> None:
+        self._namespaces = mode == "namespaces"
         self._command = [*prefix, sys.executable, "-I", "-S", "-c", PROGRAM, mode]
         self._socket, self._far = socket.socketpair()
         self._process: asyncio.subprocess.Process | None = None
-        self._answers: dict[str, asyncio.Future[None]] = {}
+        self._answers: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
         self._containers: dict[str, LaunchedContainer] = {}
         self._numbers = count()
         self._processors = Processors(processors())
@@ -184,11 +195,45 @@ class LauncherClient:
         answer = self._expect(known)
         self.send({"op": "start", "id": known, **message, "streams": len(streams)}, streams)
         try:
-            await answer
+            container.pid = (await answer)["pid"]
         except StartFailed:
             self._containers.pop(known, None)  # it is gone if the launcher is
             raise
         return container
+
+    async def stacks(self, pid: int) -> str:
+        """Return what `trainshed.stack_dump` prints about the processes of the container with this first process.
+
+        This process reads them, not the launcher: as owner of the launcher's namespaces it may, whatever user it is.
+        Raises `StartFailed`.
+        """
+        if sys.platform != "linux":
+            raise StartFailed(NO_PROC)
+        if not (pids := self._inside(pid) if self._namespaces else [pid]):
+            raise StartFailed(GONE)
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-c", STACK_DUMP, *map(str, pids)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+        output = b""
+        try:
+            while process.stdout and len(output) < MOST_STACKS and (chunk := await process.stdout.read(CHUNK)):
+                output += chunk
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+        await process.wait()
+        return output.decode(errors="replace")
+
+    def _inside(self, init: int) -> list[int]:
+        """Return the children of an init process, which the launcher knows by this pid in its namespace."""
+        tree = by_parent(processes())
+        found = self._process.pid if self._process else 0
+        own = next((pid for pid in descendants(found, tree) if pids_of(pid)[1:2] == [init]), 0)
+        return tree.get(own, [])
 
     def send(self, message: Mapping[str, Any], descriptors: Sequence[int] = ()) -> None:
         """Send a message, and descriptors with it, as soon as the launcher reads; nothing if it has ended."""
@@ -245,7 +290,7 @@ class LauncherClient:
         if self.problem or self._socket.fileno() < 0:
             raise StartFailed(self.problem or ENDED)
 
-    def _expect(self, known: str) -> asyncio.Future[None]:
+    def _expect(self, known: str) -> asyncio.Future[Mapping[str, Any]]:
         answer = self._answers[known] = asyncio.get_running_loop().create_future()
         return answer
 
@@ -276,7 +321,7 @@ class LauncherClient:
         if "error" in message:
             answer.set_exception(StartFailed(message["error"]))
         else:
-            answer.set_result(None)
+            answer.set_result(message)
 
     def _lose(self, problem: str) -> None:
         """End everything: without the launcher no container is left."""

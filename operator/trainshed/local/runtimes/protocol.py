@@ -139,6 +139,10 @@ class RuntimeContainer(Process, Protocol):
         """
         ...
 
+    async def stacks(self) -> str:
+        """Return what `trainshed.stack_dump` prints about the container's processes; raises `StartFailed`."""
+        ...
+
 
 class LogSink(Protocol):
     """Gets the output of all containers."""

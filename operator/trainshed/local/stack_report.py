@@ -1,0 +1,73 @@
+r"""Prints what all ranks of a run are doing when the user asks for it: Ctrl-\, or the signal SIGQUIT."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from trainshed.local.runtimes.protocol import RuntimeContainer, StartFailed
+from trainshed.views import rank_stacks as view
+
+from . import tasks
+from .options import LocalJob
+from .output import Output
+
+#: Replicas that are read at a time, and the seconds after which one is given up.
+AT_ONCE, SECONDS = 8, 60.0
+
+
+class StackReport:
+    """Reads the stacks of the replicas of some jobs.
+
+    `find` returns the running container of a pod, the first one if it has no name; None if it does not run.
+    """
+
+    def __init__(
+        self, jobs: Iterable[LocalJob], find: Callable[[str, str], RuntimeContainer | None], output: Output
+    ) -> None:
+        self._jobs, self._find, self._output = tuple(jobs), find, output
+        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._task: asyncio.Task[None] | None = None
+
+    def show(self) -> None:
+        """Print the stacks as soon as they are read; nothing more while some are being read."""
+        if self._task is None or self._task.done():
+            self._task = tasks.start(self._show(), "stacks")
+
+    def close(self) -> None:
+        """Read no more."""
+        if self._task:
+            self._task.cancel()
+
+    async def _show(self) -> None:
+        containers = self._containers()
+        if not containers:
+            self._output.say("no replica runs, so there are no stacks")
+            return
+        results = await asyncio.gather(*map(self._read, containers.values()))
+        found = dict(zip(containers, results, strict=True))
+        ranks = view.ranks_in(found)
+        if groups := view.grouped(ranks):
+            for line in (view.headline(groups), *view.lines(groups, whole=False)):
+                self._output.say(line)
+        for reason, names in view.without_stacks(found, ranks).items():
+            self._output.say(f"no stack of {view.listed(names)}: {reason}")
+
+    def _containers(self) -> dict[str, RuntimeContainer]:
+        """Return the containers that train and run, by the names that replicas have in lines of output."""
+        found = {}
+        for item in self._jobs:
+            for pod in item.pod_names:
+                name = pod.removeprefix(f"{item.job.name}-") if len(self._jobs) == 1 else pod
+                if container := self._find(pod, item.framework.container.name) or self._find(pod, ""):
+                    found[name] = container
+        return found
+
+    async def _read(self, container: RuntimeContainer) -> view.Result:
+        async with self._turn:
+            try:
+                return view.parse((await tasks.within(container.stacks(), SECONDS)).encode().splitlines())
+            except TimeoutError:
+                return view.NotRead(f"it could not be read within {SECONDS:.0f} s")
+            except (StartFailed, view.NotRead) as error:
+                return error
