@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from support.jobs import job, pytorchjob, replicas, tfjob
 from support.kubectl import kubectl
 from support.kueue import API, FRAMEWORKS, PRIORITY_LABEL, Kueue, Queues
 from support.kueue_jobs import ROLES, KueueUser, over, pair, queued
+from support.people import Person
 from support.planes import change_to_v2beta1
 from support.timed_kubelet import TimedKubelet, Times
 from support.user_client import UserClient, always, eventually
@@ -90,6 +92,26 @@ def test_jobs_of_all_kinds_wait_run_and_give_their_quota_back(user, kubelet):
         eventually(lambda: queues.usage() == 0, 20)
     assert nodes.peak <= 8
     assert queues.outcomes() == {kind.lower(): "Succeeded" for kind in ROLES}
+
+
+def test_the_plan_of_a_job_says_what_its_queue_has_left_and_who_waits_before(bed, user):
+    queues = Queues(user, 3)
+
+    def planned(workers: int) -> list[str]:
+        text = json.dumps(queued(tfjob("next", Worker=workers)))
+        done = Person(bed.kubeconfig, user.namespace).run("plan", "-f", "-", "-o", "json", stdin=text)
+        return [item["message"] for item in json.loads(done.stdout)[0]["assessments"] if item["part"] == "Queue"]
+
+    eventually(lambda: planned(2) == [f"ClusterQueue {queues.name} has quota left: flavour {queues.name}"], 30)
+    for name in ("first", "second"):
+        user.create(queued(tfjob(name, Worker=2)))
+        eventually(lambda: queues.usage() == 2, 30)
+    eventually(lambda: len(planned(2)) == 2, 30)
+    lacks, waits = planned(2)
+    used = f"of flavour {queues.name} 2 of 3 are used"
+    assert lacks == f"ClusterQueue {queues.name} has too little for Worker: 2 cpu are asked for, and {used}"
+    assert waits.startswith(f"1 Workload waits in ClusterQueue {queues.name}")
+    assert planned(4)[0].endswith(f"{used}, so that it does not fit even when all else has ended")
 
 
 @pytest.mark.parametrize(("starts", "phase"), [(60, "Pending"), (0.2, "Running")])

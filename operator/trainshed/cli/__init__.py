@@ -26,6 +26,7 @@ JOBS = {
     "run": ("run", "Run jobs on this machine"),
     "render": ("render", "Print what would be created"),
     "lint": ("lint", "Check jobs beforehand"),
+    "plan": ("plan", "Say whether jobs would fit"),
     "completion": ("completion", "Complete in the shell"),
 }
 ADMINISTRATORS = {

@@ -6,12 +6,9 @@ import asyncio
 
 import click
 
+from . import chapters
 from .connection import Cluster, ClusterOptions, cluster_options, run
 from .job_names import JOB
-from .tables import terminal_width, titled
-
-#: The columns of the titles.
-TITLES = 13
 
 
 @click.command()
@@ -36,12 +33,5 @@ async def _explain(cluster: Cluster, name: str) -> int:
     facts, queue = await asyncio.gather(
         read_facts(cluster.reader, document, kind), read_queue(cluster.reader, document)
     )
-    told = story.tell(facts, document, queue)
-    width = terminal_width()
-    click.echo(titled("", 0, told.headline, width))
-    for chapter in told.chapters:
-        click.echo()
-        for number, line in enumerate(chapter.lines):
-            title = chapter.title if number == 0 else ""
-            click.echo(titled(click.style(f"{title:<{TITLES}}", bold=True), TITLES, line, width))
+    chapters.show(story.tell(facts, document, queue))
     return 0

@@ -10,13 +10,13 @@ from itertools import islice
 import click
 from msgspec.structs import replace
 
-from trainshed.api.coerce import as_mapping, as_sequence, parse_text
+from trainshed.api.coerce import as_mapping
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
-from trainshed.client import AdmissionDenied, ApiError, Forbidden, NotFound
+from trainshed.client import AdmissionDenied, ApiError, Forbidden
 from trainshed.client.client import LEASES
 from trainshed.client.job_reader import GROUP, JobKind, NoSuchJob
-from trainshed.client.lists import DOCUMENTS, decode_items, list_pages
+from trainshed.client.lists import DOCUMENTS
 from trainshed.client.transport import Path, RestClient
 from trainshed.config import Config
 from trainshed.frameworks import FRAMEWORKS, served
@@ -28,6 +28,7 @@ from trainshed.views.rows import name_of, namespace_of
 from .connection import Cluster
 from .operator_flags import config_of
 from .operators import OWN_LABEL, OWN_NAME, ClusterState, command_line
+from .permitted import api_groups, existing, listed, prefix_of, right
 
 #: Seconds between two reads of a Lease, in which a leader renews it once at least.
 BETWEEN = 3.0
@@ -67,7 +68,7 @@ async def examine(cluster: Cluster, own_version: str) -> AsyncIterator[Diagnosis
         kinds = []
     for found in await _looked("CRDs", _definitions(rest, kinds)):
         yield found
-    installed = await _installed(rest)
+    installed = await find_installed(rest)
     if isinstance(installed, Unreadable):
         yield installed.of("Operator")
     else:
@@ -90,23 +91,6 @@ async def _looked(part: str, work: Awaitable[list[Diagnosis]]) -> list[Diagnosis
         return [Diagnosis(Verdict.FAILED, part, f"the API server does not say: {error}")]
 
 
-async def _list(rest: RestClient, path: Path, query: dict[str, str] | None = None) -> list[Document] | Unreadable:
-    """Return objects, none if the cluster has no such kind."""
-    try:
-        pages = [page async for page in list_pages(rest, path, query or {})]
-    except NotFound:
-        return []
-    except Forbidden:
-        return Unreadable(_right("list", path))
-    return [item for page in pages for item in decode_items(DOCUMENTS, page, path.plural)]
-
-
-def _right(verb: str, path: Path) -> str:
-    group = path.prefix.split("/")[2] if path.prefix.startswith("/apis/") else ""
-    where = f" in namespace {path.namespace}" if path.namespace else " in the whole cluster"
-    return f"{verb} {path.plural}{f'.{group}' if group else ''}{where}"
-
-
 async def _definitions(rest: RestClient, kinds: list[JobKind]) -> list[Diagnosis]:
     if not kinds:
         return []
@@ -115,19 +99,19 @@ async def _definitions(rest: RestClient, kinds: list[JobKind]) -> list[Diagnosis
     path = Path(EXTENSIONS, "customresourcedefinitions")
     names = (f"{framework.plural}.{GROUP}" for framework in frameworks)
     try:
-        found = await asyncio.gather(*(_get(rest, replace(path, name=name)) for name in names))
+        found = await asyncio.gather(*(existing(rest, replace(path, name=name)) for name in names))
     except Forbidden:
         known = Diagnosis(Verdict.OK, "CRDs", f"the cluster has {', '.join(kind.kind for kind in kinds)}")
-        return [known, Unreadable(_right("get", path)).of("CRDs")]
+        return [known, Unreadable(right("get", path)).of("CRDs")]
     return list(diagnosis.definitions(filter(None, found), frameworks))
 
 
-async def _installed(rest: RestClient) -> Installed | Unreadable:
+async def find_installed(rest: RestClient) -> Installed | Unreadable:
     """Return the operators: those to which a ClusterRoleBinding gives rights, or others if there are none of these."""
-    found = await _list(rest, Path(APPS, "deployments"), LABELLED)
+    found = await listed(rest, Path(APPS, "deployments"), LABELLED)
     if isinstance(found, Unreadable):
         return found
-    bindings = await _list(rest, Path(RBAC, "clusterrolebindings"))
+    bindings = await listed(rest, Path(RBAC, "clusterrolebindings"))
     known = () if isinstance(bindings, Unreadable) else tuple(bindings)
     confirmed = ClusterState(tuple(found), (), (), known).own_deployments
     items = confirmed or tuple(found)
@@ -175,21 +159,14 @@ async def _leader(rest: RestClient, installed: Installed) -> Diagnosis:
     path = Path(LEASES, "leases", settings.lease_namespace or installed.namespace, settings.lease_name)
     name, now = f"{path.namespace}/{path.name}", Clock().now
     try:
-        first = later = await _get(rest, path)
+        first = later = await existing(rest, path)
         found = diagnosis.leader(name, first, later, now())
         if found.verdict is Verdict.FAILED and first is not None:
             await asyncio.sleep(BETWEEN)
-            found = diagnosis.leader(name, first, await _get(rest, path), now())
+            found = diagnosis.leader(name, first, await existing(rest, path), now())
     except Forbidden:
-        return Unreadable(_right("get", path)).of("Leader")
+        return Unreadable(right("get", path)).of("Leader")
     return found
-
-
-async def _get(rest: RestClient, path: Path) -> Document | None:
-    try:
-        return DOCUMENTS.answer(await rest.call("GET", path))
-    except NotFound:
-        return None
 
 
 def _smallest(framework: Framework, *, image: str, annotation: str = "") -> Document:
@@ -223,7 +200,7 @@ async def _validation(rest: RestClient, kinds: list[JobKind], namespace: str) ->
     )
     accepted = await tried(valid)
     if isinstance(accepted, Forbidden) and not isinstance(accepted, AdmissionDenied):
-        return [Unreadable(_right("create", path)).of("Validation")]
+        return [Unreadable(right("create", path)).of("Validation")]
     return list(diagnosis.validation(accepted, await tried(invalid), await tried(annotated), framework.kind))
 
 
@@ -253,7 +230,7 @@ async def _rights(rest: RestClient, kinds: list[JobKind], namespace: str) -> lis
     try:
         answers = await asyncio.gather(*(denied(*need) for group in needs.values() for need in group))
     except Forbidden:
-        return [Unreadable(_right("create", REVIEWS)).of("Rights")]
+        return [Unreadable(right("create", REVIEWS)).of("Rights")]
     left = iter(answers)
     missing = {purpose: [*filter(None, islice(left, len(group)))] for purpose, group in needs.items()}
     return list(diagnosis.rights(missing, namespace))
@@ -261,29 +238,23 @@ async def _rights(rest: RestClient, kinds: list[JobKind], namespace: str) -> lis
 
 async def _neighbours(rest: RestClient, installed: Installed | Unreadable, namespace: str) -> list[Diagnosis]:
     """Say which others the cluster has, by discovery, and what is set for them."""
-    try:
-        answer = DOCUMENTS.answer(await rest.call("GET", Path("", "apis")))
-    except Forbidden:
-        return [Unreadable("get /apis").of("Neighbours")]
-    groups = {parse_text(item.get("name")): item for item in map(as_mapping, as_sequence(answer.get("groups")))}
+    groups = await api_groups(rest)
+    if isinstance(groups, Unreadable):
+        return [groups.of("Neighbours")]
     known = None if isinstance(installed, Unreadable) else installed
     flag = known.settings.job_defaults.gang_scheduler if known and known.settings else None
     found = list(diagnosis.schedulers(groups, flag))
     if KUEUE in groups:
-        listed = await _list(rest, Path(_prefix(groups[KUEUE]), "localqueues", namespace))
-        found.append(listed.of("Kueue") if isinstance(listed, Unreadable) else diagnosis.queues(listed, namespace))
+        queues = await listed(rest, Path(prefix_of(groups[KUEUE]), "localqueues", namespace))
+        found.append(queues.of("Kueue") if isinstance(queues, Unreadable) else diagnosis.queues(queues, namespace))
     if MONITORING in groups and known and known.namespace:
-        found.append(await _monitors(rest, _prefix(groups[MONITORING]), known.namespace))
+        found.append(await _monitors(rest, prefix_of(groups[MONITORING]), known.namespace))
     return found or [Diagnosis(Verdict.OK, "Neighbours", "none of Kueue, gang schedulers and Prometheus Operator")]
-
-
-def _prefix(group: Document) -> str:
-    return f"/apis/{parse_text(as_mapping(group.get('preferredVersion')).get('groupVersion'))}"
 
 
 async def _monitors(rest: RestClient, prefix: str, namespace: str) -> Diagnosis:
     lists = [
-        await _list(rest, Path(prefix, plural, namespace), LABELLED) for plural in ("podmonitors", "servicemonitors")
+        await listed(rest, Path(prefix, plural, namespace), LABELLED) for plural in ("podmonitors", "servicemonitors")
     ]
     refused = [one for one in lists if isinstance(one, Unreadable)]
     items: Iterable[Document] = (item for one in lists if not isinstance(one, Unreadable) for item in one)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import click
 
@@ -13,37 +12,17 @@ from trainshed.api.foreign_text import one_line
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Document
 from trainshed.api.status import ConditionType
-from trainshed.client import ApiError, NotFound, Unavailable
+from trainshed.client import ApiError
 from trainshed.client.job_reader import JobKind
 from trainshed.client.job_writer import JobWriter
-from trainshed.client.transport import AlreadyExists
-from trainshed.manifests.manifest import Manifest
-from trainshed.rendering import KINDS
 from trainshed.views.rows import full_name, in_one_sentence
 
 from . import sources
-from .connection import Cluster, ClusterOptions, cluster_options, run, sentence
+from .connection import Cluster, ClusterOptions, cluster_options, run
 from .job_changes import DRY_RUN, dry_run_option
 from .job_pods import Target
 from .log_follower import Follower, LinePrinter, Wanted
-
-#: What the server has set in the metadata of a job that `get -o yaml` has printed; the user means a new job.
-OF_ANOTHER = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation", "managedFields")
-
-
-@dataclass(frozen=True, slots=True)
-class Submitted:
-    """A job to create: where it stands, its namespace and its kind."""
-
-    manifest: Manifest
-    namespace: str
-    kind: JobKind
-
-    def document(self) -> Document:
-        """Return what is sent to the server."""
-        metadata = {key: value for key, value in self.manifest.metadata.items() if key not in OF_ANOTHER}
-        sent = {key: value for key, value in self.manifest.document.items() if key != "status"}
-        return {**sent, "metadata": metadata}
+from .submissions import Submission, refusal, submission
 
 
 @click.command()
@@ -64,7 +43,7 @@ def submit(
     sources.print_left_out(found.others)
 
     async def work(cluster: Cluster) -> int:
-        jobs = [_submitted(manifest, cluster.namespace, options.namespace) for manifest in found.jobs]
+        jobs = [submission(manifest, cluster.namespace, options.namespace) for manifest in found.jobs]
         if None in [sources.rendered(job.manifest, job.namespace, JobDefaults(), with_pods=True) for job in jobs]:
             return 1
         if (is_dry_run or len(jobs) > 1) and not await _asked(cluster, jobs, prints=is_dry_run):
@@ -74,16 +53,7 @@ def submit(
     run(options, work)
 
 
-def _submitted(manifest: Manifest, namespace: str, chosen: str) -> Submitted:
-    """Return a job with its namespace; raises `ClickException` if the user has chosen another one."""
-    own = manifest.metadata.get("namespace") or namespace
-    if chosen and own != chosen:
-        raise click.ClickException(one_line(f"{manifest.place}: the job is of namespace {own}, and -n says {chosen}"))
-    framework = KINDS[manifest.head]
-    return Submitted(manifest, own, JobKind(framework.kind, framework.plural, framework.prefix))
-
-
-async def _asked(cluster: Cluster, jobs: Sequence[Submitted], *, prints: bool) -> bool:
+async def _asked(cluster: Cluster, jobs: Sequence[Submission], *, prints: bool) -> bool:
     """Return whether the server would create all jobs, after saying what it would refuse."""
     writer, accepted = JobWriter(cluster.rest, dry_run=True), True
     for job in jobs:
@@ -98,7 +68,7 @@ async def _asked(cluster: Cluster, jobs: Sequence[Submitted], *, prints: bool) -
     return accepted
 
 
-async def _submit(cluster: Cluster, jobs: Sequence[Submitted], *, follows: bool) -> int:
+async def _submit(cluster: Cluster, jobs: Sequence[Submission], *, follows: bool) -> int:
     """Create the jobs, and follow them; say what runs on if that is interrupted."""
     writer, created = JobWriter(cluster.rest, dry_run=False), list[tuple[Document, JobKind]]()
     try:
@@ -119,16 +89,9 @@ async def _submit(cluster: Cluster, jobs: Sequence[Submitted], *, follows: bool)
         raise
 
 
-def _refusal(job: Submitted, error: ApiError) -> str:
+def _refusal(job: Submission, error: ApiError) -> str:
     """Return in one line why a job is not created, and what to do."""
-    advice = ""
-    if isinstance(error, AlreadyExists):
-        advice = ". Choose another name, or delete that job with trainshed delete."
-    elif isinstance(error, NotFound) and not str(error).startswith("namespaces "):
-        advice = f". The cluster has no kind {job.kind.kind} of {job.manifest.head[0]}: trainshed crds prints it."
-    elif isinstance(error, Unavailable):
-        advice = ". It may be created: trainshed get shows it then."
-    return one_line(f"Error: {job.manifest.place}: {sentence(error)}{advice}")
+    return one_line(f"Error: {job.manifest.place}: {refusal(job, error)}")
 
 
 async def _follow(cluster: Cluster, jobs: Sequence[tuple[Document, JobKind]]) -> int:

@@ -51,7 +51,12 @@ class Unreadable(msgspec.Struct, frozen=True):
 
     def of(self, part: str) -> Diagnosis:
         """Return what is said about the part."""
-        return Diagnosis(Verdict.UNKNOWN, part, f"you are not permitted to look: ask for the right to {self.right}")
+        return Diagnosis(Verdict.UNKNOWN, part, f"you are not permitted to look: {self.advice}")
+
+    @property
+    def advice(self) -> str:
+        """What to ask for."""
+        return f"ask for the right to {self.right}"
 
 
 def definitions(found: Iterable[Document], frameworks: Sequence[Framework]) -> Iterator[Diagnosis]:

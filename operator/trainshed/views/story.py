@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-import msgspec
-
 from trainshed.api import foreign_text
 from trainshed.api.coerce import as_mapping, as_sequence, parse_text
 from trainshed.api.framework import own_container
@@ -20,25 +18,12 @@ from trainshed.plan.messages import job_conditions
 from trainshed.plan.start_order import NOT_CREATED
 
 from . import advice, attempts, kueue_queue, replica_states
+from .chapter import Chapter, Story
 from .durations import human
 from .replica_states import counted, waiting_for
 
 #: An operator that runs acts within this time.
 PROMPT = timedelta(seconds=60)
-
-
-class Chapter(msgspec.Struct, frozen=True):
-    """A part of the story: a title, and printable lines."""
-
-    title: str
-    lines: tuple[str, ...]
-
-
-class Story(msgspec.Struct, frozen=True):
-    """The story of a job: one sentence, and the parts that there are."""
-
-    headline: str
-    chapters: tuple[Chapter, ...]
 
 
 def tell(facts: Facts, document: Document, queue: Queue | None = None) -> Story:

@@ -1,0 +1,184 @@
+"""Reads the nodes of a cluster and what its pods take of them; of the pods only sums are kept."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from trainshed.fit.amounts import PODS, UNIT, parsed
+from trainshed.fit.demands import Port, host_ports, pod_amounts
+from trainshed.fit.node_selection import UNSCHEDULABLE, Taint
+from trainshed.fit.packing import RoomOfNode
+
+from .lists import Decoder, decode_items, list_pages
+from .transport import Path, RestClient
+
+CORE = "/api/v1"
+NODES, ALL_PODS = Path(CORE, "nodes"), Path(CORE, "pods")
+#: Pods that have ended take nothing.
+NOT_ENDED = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+
+
+class ResourceRequirements(msgspec.Struct, gc=False):
+    """What a container or a pod requests."""
+
+    requests: dict[str, str] | None = None
+    limits: dict[str, str] | None = None
+
+
+class HostPort(msgspec.Struct, gc=False, rename="camel"):
+    """A port of a container."""
+
+    host_port: int | None = None
+    container_port: int | None = None
+    protocol: str | None = None
+
+
+class RequestingContainer(msgspec.Struct, gc=False, rename="camel"):
+    """What is read of a container."""
+
+    resources: ResourceRequirements | None = None
+    restart_policy: str | None = None
+    ports: list[HostPort] | None = None
+
+
+class SchedulingGate(msgspec.Struct, gc=False):
+    """A gate that keeps a pod from the scheduler; only whether there is one counts."""
+
+
+class RequestingSpec(msgspec.Struct, gc=False, rename="camel"):
+    """What is read of the spec of a pod."""
+
+    node_name: str | None = None
+    priority: int | None = None
+    host_network: bool | None = None
+    containers: list[RequestingContainer] | None = None
+    init_containers: list[RequestingContainer] | None = None
+    overhead: dict[str, str] | None = None
+    resources: ResourceRequirements | None = None
+    scheduling_gates: list[SchedulingGate] | None = None
+
+
+class RequestingPod(msgspec.Struct, gc=False):
+    """A pod."""
+
+    spec: RequestingSpec | None = None
+
+
+class TaintOfNode(msgspec.Struct, gc=False):
+    """A taint."""
+
+    key: str = ""
+    value: str | None = None
+    effect: str = ""
+
+
+class NodeMeta(msgspec.Struct, gc=False):
+    """The metadata of a node."""
+
+    name: str = ""
+    labels: dict[str, str] | None = None
+
+
+class NodeSpec(msgspec.Struct, gc=False):
+    """What is read of the spec of a node."""
+
+    unschedulable: bool | None = None
+    taints: list[TaintOfNode] | None = None
+
+
+class NodeStatus(msgspec.Struct, gc=False):
+    """What is read of the status of a node."""
+
+    allocatable: dict[str, str] | None = None
+
+
+class NodeObject(msgspec.Struct, gc=False):
+    """A node, as the API server sends it."""
+
+    metadata: NodeMeta
+    spec: NodeSpec | None = None
+    status: NodeStatus | None = None
+
+
+class UsedOfNode:
+    """The sums of the pods of a node by their priority, and the ports of the node that they take."""
+
+    __slots__ = ("by_priority", "ports")
+
+    def __init__(self) -> None:
+        self.by_priority: defaultdict[int, dict[str, int]] = defaultdict(dict)
+        self.ports: set[Port] = set()
+
+    def add(self, spec: dict[str, Any]) -> None:
+        """Count a pod."""
+        sums = self.by_priority[spec["priority"] or 0]
+        for name, amount in (*pod_amounts(spec, "requests").items(), (PODS, UNIT)):
+            sums[name] = sums.get(name, 0) + amount
+        self.ports |= host_ports(spec)
+
+
+class UsedRoom(msgspec.Struct, frozen=True):
+    """What pods take of nodes, by the names of these, and how many pods wait for a node."""
+
+    used: dict[str, UsedOfNode]
+    waiting: int
+
+
+def empty_node(found: NodeObject) -> RoomOfNode:
+    """Return a node as if it had no pods."""
+    spec, labels = found.spec or NodeSpec(), found.metadata.labels or {}
+    taints = [Taint(taint.key, taint.value or "", taint.effect) for taint in spec.taints or ()]
+    if spec.unschedulable:
+        taints.insert(0, Taint(UNSCHEDULABLE, "", "NoSchedule"))
+    allocatable = parsed((found.status or NodeStatus()).allocatable)
+    return RoomOfNode(found.metadata.name, labels, tuple(taints), allocatable)
+
+
+NODE: Decoder[RoomOfNode] = Decoder(
+    msgspec.json.Decoder(NodeObject), lambda found, _: empty_node(found), {"spec": NodeSpec, "status": NodeStatus}
+)
+POD: Decoder[RequestingSpec] = Decoder(
+    msgspec.json.Decoder(RequestingPod), lambda found, _: found.spec or RequestingSpec(), {"spec": RequestingSpec}
+)
+
+
+async def read_nodes(rest: RestClient) -> list[RoomOfNode]:
+    """Return the nodes as if they had no pods; raises an `ApiError`."""
+    return [node async for page in list_pages(rest, NODES, {}) for node in decode_items(NODE, page, "nodes")]
+
+
+async def read_used(rest: RestClient) -> UsedRoom:
+    """Return what the pods of all namespaces take of the nodes; raises an `ApiError`."""
+    used: defaultdict[str, UsedOfNode] = defaultdict(UsedOfNode)
+    waiting = 0
+    async for spec in _pods(rest):
+        if spec.node_name:
+            used[spec.node_name].add(msgspec.to_builtins(spec))
+        elif not spec.scheduling_gates:
+            waiting += 1
+    return UsedRoom(dict(used), waiting)
+
+
+async def _pods(rest: RestClient) -> AsyncIterator[RequestingSpec]:
+    async for page in list_pages(rest, ALL_PODS, NOT_ENDED):
+        for spec in decode_items(POD, page, "pods"):
+            yield spec
+
+
+def with_used(nodes: list[RoomOfNode], room: UsedRoom) -> list[RoomOfNode]:
+    """Return the nodes with what their pods leave."""
+    return [_filled(node, room.used[node.name]) if node.name in room.used else node for node in nodes]
+
+
+def _filled(node: RoomOfNode, used: UsedOfNode) -> RoomOfNode:
+    free = dict(node.free)
+    for sums in used.by_priority.values():
+        for name, amount in sums.items():
+            if name in free:
+                free[name] -= amount
+    lower = tuple(sorted(used.by_priority.items(), key=lambda item: item[0]))
+    return msgspec.structs.replace(node, free=free, ports=frozenset(used.ports), lower=lower)
