@@ -25,7 +25,8 @@ from trainshed.frameworks import FRAMEWORKS
 from trainshed.local.cluster import LocalCluster
 from trainshed.local.node.downward import NodeFacts
 from trainshed.local.node.environment import EnvironmentResolver, Gpus
-from trainshed.local.node.kubelet import BackOff, Kubelet, KubeletDependencies
+from trainshed.local.node.kubelet import Kubelet
+from trainshed.local.node.pod_worker import BackOff, KubeletDependencies
 from trainshed.local.node.volumes import Volumes
 from trainshed.local.run import LocalController
 from trainshed.local.stored_objects import POD

@@ -15,7 +15,8 @@ from trainshed.client.decode import PodObject, pod
 from trainshed.local.cluster import LocalCluster
 from trainshed.local.node.downward import NodeFacts
 from trainshed.local.node.environment import EnvironmentResolver, Gpus
-from trainshed.local.node.kubelet import Kubelet, KubeletDependencies
+from trainshed.local.node.kubelet import Kubelet
+from trainshed.local.node.pod_worker import KubeletDependencies
 from trainshed.local.node.volumes import Volumes
 from trainshed.local.stored_objects import POD
 

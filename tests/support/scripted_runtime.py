@@ -50,6 +50,7 @@ class ScriptedSandbox:
         return self._runtime.start(self._spec.name, spec)
 
     async def remove(self) -> None:
+        await asyncio.sleep(self._runtime.removal)
         self._runtime.removed.append(self._spec.name)
 
 
@@ -57,17 +58,23 @@ class ScriptedRuntime:
     """Implements `trainshed.local.runtimes.protocol.Runtime`; `started` are all containers, in order.
 
     A `stubborn` runtime has containers that ignore SIGTERM. A container in `missing` cannot be started, one in
-    `immediate` succeeds at once.
+    `immediate` succeeds at once. The removal of a pod's sandbox takes `removal` seconds.
     """
 
     description = "scripted"
     problem = ""
 
     def __init__(
-        self, *, stubborn: bool = False, missing: tuple[str, ...] = (), immediate: tuple[str, ...] = ()
+        self,
+        *,
+        stubborn: bool = False,
+        missing: tuple[str, ...] = (),
+        immediate: tuple[str, ...] = (),
+        removal: float = 0.0,
     ) -> None:
         self.started: list[ScriptedContainer] = []
         self.removed: list[str] = []
+        self.removal = removal
         self._stubborn = stubborn
         self._missing = missing
         self._immediate = immediate

@@ -24,7 +24,8 @@ from trainshed.controller.observer import Observer
 from trainshed.local.node.downward import NodeFacts, allocatable
 from trainshed.local.node.environment import EnvironmentResolver, Gpus, gpu_numbers
 from trainshed.local.node.exec_server import ExecServer
-from trainshed.local.node.kubelet import Kubelet, KubeletDependencies
+from trainshed.local.node.kubelet import Kubelet
+from trainshed.local.node.pod_worker import KubeletDependencies
 from trainshed.local.node.volumes import ANY_USER, OWN_USER, Volumes
 from trainshed.local.runtimes.docker_cli import ENGINES
 from trainshed.local.runtimes.hosts import LOOPBACK, Hosts

@@ -20,7 +20,7 @@ from support.local_runs import SOON, Machine, a_job, permitted, until
 #: Where an error is raised that nothing expects: in tasks, in callbacks of the event loop and in what they call.
 PLACES = (
     "node.kubelet:Kubelet._on_change",
-    "node.kubelet:PodWorker._restarts",
+    "node.pod_worker:PodWorker._restarts",
     "node.volumes:Volumes.make",
     "node.environment:EnvironmentResolver.environment",
     "runtimes.processes:ProcessRuntime.create_sandbox",

@@ -113,15 +113,16 @@ class PodRecord:
         return [found for found in self.containers if not found.init]
 
     def phase(self) -> str:
-        """Return the phase of the pod."""
+        """Return the phase of the pod: it is not over while a sidecar runs, by `getPhase` of the kubelet."""
         codes = [found.exit_code for found in self.mains]
         broken = any(found.exit_code for found in self.inits if not found.sidecar)
         if broken and (self.stopped or self.policy == "Never"):
             return "Failed"
+        runs = any(found.runs for found in self.containers)
         if not any(found.started for found in self.mains):
-            return "Failed" if self.stopped else "Pending"
-        if any(code is None for code in codes) or (self.policy == "Always" and not self.stopped):
-            return "Failed" if self.stopped and not any(found.runs for found in self.mains) else "Running"
+            return "Failed" if self.stopped and not runs else "Pending"
+        if runs or any(code is None for code in codes) or (self.policy == "Always" and not self.stopped):
+            return "Failed" if self.stopped and not runs else "Running"
         if not any(codes):
             return "Succeeded"
         return "Failed" if self.stopped or self.policy == "Never" else "Running"

@@ -12,7 +12,7 @@ import pytest
 from support.local_node import PODS, Node, play, pod_of
 from support.scripted_runtime import ScriptedRuntime
 from support.virtual_time import now
-from trainshed.local.node.kubelet import BackOff
+from trainshed.local.node.pod_worker import BackOff
 from trainshed.local.stored_objects import CONFIG_MAP, POD, timestamp
 
 
@@ -108,6 +108,40 @@ def test_a_failing_container_is_restarted_with_a_growing_back_off(tmp_path):
 
 def test_back_off_doubles_up_to_its_limit():
     assert [BackOff().delay(number) for number in (0, 1, 2, 3, 6, 50)] == [0, 10, 20, 40, 300, 300]
+
+
+def test_a_new_pod_waits_until_nothing_is_left_of_the_one_that_had_its_name(tmp_path):
+    gpu = {"resources": {"limits": {"nvidia.com/gpu": 1}}}
+
+    async def test(node: Node) -> None:
+        await node.create(gpu)
+        await node.end(1)
+        node.delete()
+        assert node.cluster.find(POD, "ml", "pod") is None, "an API server waits for no pod that has finished"
+        await node.create(gpu)
+        assert (len(node.runtime.started), node.runtime.removed) == (1, [])
+        assert node.kubelet.running() == ["pod", "pod"]
+        await asyncio.sleep(5)
+        assert [container.spec.gpus for container in node.runtime.started] == ["0", "0"]
+        assert node.kubelet.running() == ["pod"]
+
+    play(tmp_path, test, ScriptedRuntime(removal=5), gpus=(0,))
+
+
+def test_a_pod_that_is_deleted_while_it_waits_for_another_one_never_starts(tmp_path):
+    async def test(node: Node) -> None:
+        await node.create({})
+        await node.end(1)
+        node.delete()
+        await node.create({})
+        node.delete()
+        await asyncio.sleep(1)
+        assert node.cluster.find(POD, "ml", "pod") is None
+        await asyncio.sleep(10)
+        assert len(node.runtime.started) == 1
+        assert node.kubelet.running() == []
+
+    play(tmp_path, test, ScriptedRuntime(removal=5))
 
 
 def test_a_deleted_pod_gets_its_grace_period(tmp_path):

@@ -67,3 +67,19 @@ def test_sidecars_whose_turn_has_not_come_when_the_grace_period_is_over_get_a_sh
         assert node.cluster.find(POD, "ml", "pod") is None
 
     play(tmp_path, test, ScriptedRuntime(stubborn=True))
+
+
+@pytest.mark.parametrize("code", [0, 137])
+def test_a_pod_is_not_over_while_a_sidecar_runs(tmp_path, code):
+    async def test(node: Node) -> None:
+        await node.create({}, initContainers=SIDECARS[:1], terminationGracePeriodSeconds=20)
+        await node.end(code)
+        assert node.pod()["status"]["phase"] == "Running"
+        node.delete()
+        await asyncio.sleep(10)
+        assert signals(node)["first"] == [TERM], "it has the grace period of its pod"
+        assert list(node.kubelet.ending()) == ["pod"]
+        await node.end(0, container="first")
+        assert node.cluster.find(POD, "ml", "pod") is None
+
+    play(tmp_path, test, ScriptedRuntime(stubborn=True))
