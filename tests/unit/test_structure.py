@@ -31,6 +31,7 @@ IMPORT_CHAIN = 12
 #: A module that has fewer lines and only one importer needs a reason.
 SMALL_MODULE = 80
 SMALL_MODULES = {
+    "trainshed.local.last_pods": "how long a run waits for its last pods, apart from how it waits",
     "trainshed.local.node.container_output": "what becomes of output, apart from the order of containers",
     "trainshed.local.stack_report": "what is read when the user asks, apart from the order of a run",
     "trainshed.local.launcher.marks": "how processes are distinguished, apart from how they are isolated",

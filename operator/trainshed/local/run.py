@@ -40,6 +40,7 @@ from trainshed.process import Clock
 from . import summary, tasks
 from .cluster import LocalCluster
 from .failure_injection import FailureInjector
+from .last_pods import STUCK, LastPods, named
 from .options import Options, Refused
 from .output import Output
 from .printer import Printer, StatusLine
@@ -49,15 +50,10 @@ from .stack_report import StackReport
 from .stored_objects import EVENT, POD, Stored
 
 SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
-#: Seconds: how often the end of the jobs is checked, how long nothing must change after it, and how long that may take.
-CHECK, QUIET, SETTLE = 0.05, 0.4, 60.0
-#: Seconds that replicas get to end which the job has left running, and after which those are given up that were killed
-#: and do not end, if none has ended meanwhile.
-GRACE, STUCK = 5.0, 10.0
+#: Seconds: how often the end of the jobs is checked, and how long replicas get to end which the job has left running.
+CHECK, GRACE = 0.05, 5.0
 #: The Ctrl-C that kills all replicas, and the one after which the run waits for nothing; seconds until it then exits.
 KILLS, GIVES_UP, EXIT = 2, 3, 10.0
-#: The replicas that a line names.
-NAMED = 5
 
 
 def run(options: Options) -> int:
@@ -190,7 +186,7 @@ class LocalRun:
         self._injector.start([(item.job.name, pod) for item in self._options.jobs for pod in item.pod_names])
         status = self._status_line()
         try:
-            await self._wait(runtime)
+            await self._wait(runtime, kubelet)
             self._say_what_was_not_created()
         finally:
             self._injector.close()
@@ -254,22 +250,20 @@ class LocalRun:
         while not task.done() and loop.time() < min(until, self._given_up_at):
             await asyncio.wait({task}, timeout=CHECK)
 
-    async def _wait(self, runtime: Runtime) -> None:
-        """Wait until all jobs are over and nothing changes any more, or until the user interrupts."""
+    async def _wait(self, runtime: Runtime, kubelet: Kubelet) -> None:
+        """Wait until all jobs are over, and nothing changes or ends any more, or until the user interrupts."""
         loop = asyncio.get_running_loop()
-        over_since: float | None = None
+        last = LastPods(self._output.say)
         while not self._ending.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), CHECK)
             if runtime.problem:
                 self._ending.set()
             if not all(status_codec.parse_status(job).over for job in self._jobs()):
-                over_since = None
+                last.start_again()
                 continue
-            over_since = loop.time() if over_since is None else over_since
             terminating = any("deletionTimestamp" in pod["metadata"] for pod in self._cluster.of(POD))
-            quiet = loop.time() - max(self._changed, over_since) > QUIET and not terminating
-            if quiet or loop.time() - over_since > SETTLE:
+            if last.are_over(loop.time(), self._changed, kubelet.ending(), terminating=terminating):
                 return
 
     def _say_what_was_not_created(self) -> None:
@@ -277,8 +271,7 @@ class LocalRun:
         names = ((item.job.name, pod) for item in self._options.jobs for pod in item.pod_names)
         missing = [pod for job, pod in names if pod not in self._created and self._output.shows(job, pod)]
         if missing and not self._ending.is_set():
-            more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-            self._output.say(f"not created, as the job was over before: {', '.join(missing[:NAMED])}{more}")
+            self._output.say(f"not created, as the job was over before: {named(missing)}")
 
     def _hurry(self, loop: asyncio.AbstractEventLoop, kubelet: Kubelet) -> None:
         for printer in (self._printer, self._lines):

@@ -53,6 +53,15 @@ def test_a_job_runs_to_its_end(machine, runtime):
     assert [path.name for path in logs.parent.iterdir() if path.name == "pods"] == []
 
 
+def test_what_ends_with_the_job_has_its_own_grace_period(machine):
+    save = "trap 'sleep 7; echo SAVED; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
+    sidecar = {"name": "sidecar", "image": "x", "restartPolicy": "Always", "command": ["sh", "-c", save]}
+    done = machine.run(a_job("sleep 2", initContainers=[sidecar], terminationGracePeriodSeconds=60))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "waiting up to 60 s for what is ending: job-" in done.stdout
+    assert "master-0/sidecar | SAVED" in done.stdout
+
+
 @pytest.mark.parametrize("arguments", [(), ("--only", "worker-1"), ("--only", "master-0")])
 def test_replicas_that_a_job_was_over_before_are_named(machine, arguments):
     job = a_job("true", workers=2)  # the workers of an XGBoostJob are created after its master
