@@ -58,7 +58,7 @@ class BackOff:
         return 0.0 if not restarts else min(self.first * 2.0 ** min(restarts - 1, 16), self.longest)
 
 
-class Cluster(Protocol):
+class PodCluster(Protocol):
     """What a kubelet needs of its cluster; `listeners` are called soon after each change."""
 
     listeners: list[Listener]
@@ -75,7 +75,7 @@ class Cluster(Protocol):
 class KubeletDependencies:
     """What all pods share. `pods` is the folder of their volumes, and `admit` returns a pod as it runs here."""
 
-    cluster: Cluster
+    cluster: PodCluster
     runtime: Runtime
     logs: LogSink
     now: Callable[[], datetime]
