@@ -18,12 +18,18 @@ from trainshed.client import ApiError, Forbidden, TooManyRequests, Unavailable
 from trainshed.client.outage import Outage
 from trainshed.views import log_lines
 from trainshed.views.log_lines import COLOURS, LogLine
+from trainshed.views.rows import listed
 
 from .connection import Cluster, warn
 from .job_pods import Target, pods_of_replicas, replica_of
 
 #: The seconds between two looks for new pods and containers.
 LOOK = 1.0
+#: The seconds after the end of a job for which pods that run on are followed, and those that are being deleted: under
+#: cleanPodPolicy None nothing ends parameter servers, and a grace period may be longer than anyone waits.
+RUNNING_ON, STOPPING = 5.0, 60.0
+#: How often the log of a pod that has ended is read again after an interruption.
+TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,59 +121,94 @@ class Follower:
         self._cluster, self._target, self._wanted, self._printer = cluster, target, wanted, printer
         self._job = target.document
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._pods: dict[str, Pod] = {}
+        self._news = asyncio.Event()
+        self._over: float | None = None
         self._outage, self._heard = Outage(warn), 0.0
 
     async def run(self, look: Callable[[Document], None] = lambda _job: None) -> Document | None:
         """Print lines until the job has ended and all that its pods have written is printed, or until Ctrl-C.
 
-        `look` is called with the job about every second. Returns the job as it was last, or None if it is gone.
+        Pods that run on after the end of the job are followed a little longer. `look` is called with the job about
+        every second. Returns the job as it was last, or None if it is gone.
         """
         async with asyncio.TaskGroup() as group:
-            while True:
-                job, all_pods = await self._read()
-                pods = pods_of_replicas(all_pods, self._job, self._wanted.replicas)
+            while job := await self._read():
+                pods = pods_of_replicas(self._pods.values(), self._job, self._wanted.replicas)
                 self._printer.widen(self._wanted.name(pod, self._job) for pod in pods)
                 for pod in pods:
                     if pod.uid not in self._tasks and has_started(pod, self._target.container(pod)):
                         self._tasks[pod.uid] = group.create_task(self._follow(pod))
-                if job:
-                    look(job)
-                if job is None or status_codec.parse_status(job).over:
+                look(job)
+                if not status_codec.parse_status(job).over:
+                    await asyncio.sleep(LOOK)
+                elif left := self._left():
+                    await asyncio.wait(left, timeout=LOOK)
+                else:
                     break
-                await asyncio.sleep(LOOK)
-            if job is None:
-                for task in self._tasks.values():
-                    task.cancel()
+            for task in self._tasks.values():
+                task.cancel()
         return job
 
-    async def _read(self) -> tuple[Document | None, tuple[Pod, ...]]:
-        """Return the job as it is now, or None if it is gone, and its pods; an interruption does not matter."""
+    def _left(self) -> list[asyncio.Task[None]]:
+        """Return the tasks that are waited for though the job is over, after giving up those of pods that run on."""
+        now = asyncio.get_running_loop().time()
+        self._over = now if self._over is None else self._over
+        left = {uid: task for uid, task in self._tasks.items() if not task.done()}
+        running = {uid: pod for uid, pod in self._pods.items() if uid in left and not pod.deleting}
+        given_up = [uid for uid in left if now - self._over >= (RUNNING_ON if uid in running else STOPPING)]
+        names = [self._wanted.name(self._pods[uid], self._job) for uid in given_up if uid in self._pods]
+        if names:
+            warn(f"The job has ended, and these are not followed any more, as they run on: {listed(names)}")
+        for uid in given_up:
+            left.pop(uid).cancel()
+        return list(left.values())
+
+    async def _read(self) -> Document | None:
+        """Return the job as it is now, with its pods in `_pods`, or None if it is gone; an interruption is no matter."""
         metadata = self._job["metadata"]
         while True:
             try:
                 found = await self._cluster.reader.job(self._target.kind, metadata["namespace"], metadata["name"])
                 if found is None or found["metadata"]["uid"] != metadata["uid"]:
-                    return None, ()
+                    return None
                 pods = await self._cluster.reader.pods(self._job)
             except (TooManyRequests, Unavailable) as error:
                 self._outage.note(error, self._heard)
             else:
                 self._heard = asyncio.get_running_loop().time()
-                return found, pods
+                self._pods = {pod.uid: pod for pod in pods}
+                self._news.set()
+                self._news = asyncio.Event()
+                return found
             await asyncio.sleep(LOOK)
 
     async def _follow(self, pod: Pod) -> None:
-        """Print the log of a pod until the pod has ended, also after an interruption and a restart in place."""
-        source = Source(self._cluster, pod, self._target, self._wanted)
+        """Print the log of a pod until it has ended, also after an interruption and a restart in place.
+
+        Each task waits for what the job's own loop reads: a read of all pods for each of them would be too much.
+        """
+        source, tries = Source(self._cluster, pod, self._target, self._wanted), TRIES
         while True:
             async for line in source.lines():
                 self._printer.show(line)
-            _, pods = await self._read()
-            now = next((found for found in pods if found.uid == pod.uid), None)
-            if now is None or now.over or isinstance(source.error, Forbidden):
-                source.report()
-                return
-            await asyncio.sleep(LOOK)
+            if not self._has_ended(pod):
+                await self._news.wait()
+            if self._has_ended(pod) or isinstance(source.error, Forbidden):
+                tries -= 1
+                if not tries or not isinstance(source.error, (TooManyRequests, Unavailable)):
+                    source.report()
+                    return
+                await asyncio.sleep(LOOK)
+
+    def _has_ended(self, pod: Pod) -> bool:
+        """Return whether nothing more will be written: the pod has ended or is gone, or the job and the container."""
+        now = self._pods.get(pod.uid)
+        if now is None or now.over:
+            return True
+        name = self._target.container(pod)
+        ended = any(container.name == name and container.exit_code is not None for container in now.containers)
+        return ended and self._over is not None
 
 
 def has_started(pod: Pod, name: str) -> bool:

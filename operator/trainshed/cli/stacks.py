@@ -19,7 +19,7 @@ from trainshed.client.ephemeral_containers import EphemeralContainers, NotRun
 from trainshed.stack_dump import IMAGE
 from trainshed.views import rank_stacks as view
 from trainshed.views.rank_stacks import NotRead, Result
-from trainshed.views.rows import full_name
+from trainshed.views.rows import full_name, listed
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
 from .job_names import JOB
@@ -148,6 +148,6 @@ def show(document: Document, found: dict[str, Result], others: int, *, whole: bo
         click.echo()
         click.echo("\n".join(view.lines(groups, whole=whole, option="--whole")))
     for reason, names in view.without_stacks(found, ranks).items():
-        click.echo(f"No stack of {view.listed(names)}: {reason}", err=True)
+        click.echo(f"No stack of {listed(names)}: {reason}", err=True)
     if others:
         click.echo(f"{others} more replicas do not run.", err=True)

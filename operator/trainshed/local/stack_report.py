@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from trainshed.local.runtimes.protocol import RuntimeContainer, StartFailed
 from trainshed.views import rank_stacks as view
+from trainshed.views.rows import listed
 
 from . import tasks
 from .options import LocalJob
@@ -51,7 +52,7 @@ class StackReport:
             for line in (view.headline(groups), *view.lines(groups, whole=False)):
                 self._output.say(line)
         for reason, names in view.without_stacks(found, ranks).items():
-            self._output.say(f"no stack of {view.listed(names)}: {reason}")
+            self._output.say(f"no stack of {listed(names)}: {reason}")
 
     def _containers(self) -> dict[str, RuntimeContainer]:
         """Return the containers that train and run, by the names that replicas have in lines of output."""

@@ -11,6 +11,8 @@ import msgspec
 
 from trainshed.api.foreign_text import one_line
 
+from .rows import NAMED, listed
+
 #: The folders of installed packages, and of Python's own modules.
 PACKAGES = re.compile(r"/(?:site|dist)-packages/")
 LIBRARY = re.compile(r"/lib(?:64)?/python3[^/]*/|^(?=<frozen )")
@@ -20,8 +22,8 @@ COLLECTIVES = (
     *("all_to_all", "reduce_scatter", "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single"),
     *("allreduce", "allgather", "alltoall", "sync_global_devices", "init_process_group", "rendezvous"),
 )
-#: The most frames of a group that are shown, unless all are wanted, and the most names of ranks in one line.
-SHOWN, NAMED = 6, 8
+#: The most frames of a group that are shown, unless all are wanted.
+SHOWN = 6
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True):
@@ -204,12 +206,6 @@ def _who(group: RankGroup) -> str:
 
 def _names(ranks: Sequence[Rank]) -> str:
     return listed([rank.name for rank in ranks])
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names in one line, not all if there are many."""
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
 
 
 def lines(groups: Sequence[RankGroup], *, whole: bool, option: str = "") -> list[str]:

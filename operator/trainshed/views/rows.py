@@ -23,6 +23,8 @@ SETTLED = ("Running", "Succeeded", "Created", "Pending")
 NONE = "<none>"
 #: The most characters of a cell, which has a kind and a name, and of a message.
 MOST_TEXT, MOST_MESSAGE = 320, 1024
+#: The most names in one line.
+NAMED = 8
 #: Before all jobs: their ages are 0 then.
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -86,6 +88,12 @@ def namespace_of(item: Document) -> str:
 def name_of(item: Document) -> str:
     """Return the name of an object."""
     return parse_text(metadata(item).get("name"))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names in one line, not all if there are many."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 def created(job: Document) -> datetime | None:

@@ -12,7 +12,7 @@ from support.builders import a_pod
 from support.builders import at as at_second
 from support.virtual_time import clock, in_virtual_time
 from trainshed.api.objects import Container, Pod
-from trainshed.cli import logs
+from trainshed.cli import log_follower, logs
 from trainshed.cli.connection import Cluster
 from trainshed.cli.logs import Wanted
 from trainshed.client import ApiError, Forbidden, TooManyRequests, Unavailable
@@ -174,3 +174,39 @@ def test_without_pods_nothing_can_be_printed(capsys):
     code, lines, errors = printed(Replies([()], {}), capsys)
     assert (code, lines) == (1, [])
     assert "their logs went with them" in errors
+
+
+def test_following_ends_soon_after_the_job_though_a_pod_runs_on(capsys):
+    server = a_pod("ps-0", "Running")
+    stopping = a_pod("worker-1", "Running", deleting=True)
+    over = a_pod("worker-0", "Succeeded", code=0)
+    more = [at(second, str(second)) for second in (1, 2)]
+    answers = {"mnist-worker-0": [[at(1, "a")]], "mnist-ps-0": [[more[0], 3.0, more[1], 1e6]], "mnist-worker-1": [[1e6]]}
+
+    async def story(*pods: Pod) -> tuple[int, float]:
+        began = clock()
+        replies = Replies([pods], {pod.name: [list(answer) for answer in answers[pod.name]] for pod in pods})
+        return await logs._logs(Cluster(replies, "ml", None), "mnist", wanted(follow=True)), clock() - began
+
+    code, seconds = in_virtual_time(story(over, server))
+    assert (code, seconds) == (0, pytest.approx(log_follower.RUNNING_ON, abs=2))
+    found = capsys.readouterr()
+    assert found.out.splitlines() == ["ps-0     | 1", "worker-0 | a", "ps-0     | 2"]
+    assert found.err.endswith("as they run on: ps-0\n")
+    _, seconds = in_virtual_time(story(over, stopping))
+    assert seconds == pytest.approx(log_follower.STOPPING, abs=2)
+
+
+def test_the_pods_are_read_once_for_all_that_are_followed(capsys):
+    pods = tuple(a_pod(f"worker-{number}", "Running") for number in range(20))
+    over = tuple(a_pod(f"worker-{number}", "Succeeded", code=0) for number in range(20))
+    replies = Replies([pods] * 10 + [over], {pod.name: [[at(1, "crash")]] * 10 for pod in pods})
+    printed(replies, capsys, follow=True)
+    assert replies.looks <= 13
+    assert len(replies.asked) < 20 * 13
+
+
+def test_an_interruption_at_the_end_loses_nothing(capsys):
+    over = (a_pod("worker-0", "Succeeded", code=0),)
+    replies = Replies([WORKERS[:1], over], {"mnist-worker-0": [[at(1, "a"), 1.5, Unavailable("lost")], [at(2, "b")]]})
+    assert printed(replies, capsys, follow=True)[1] == ["worker-0 | a", "worker-0 | b"]
