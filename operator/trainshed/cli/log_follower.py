@@ -165,7 +165,7 @@ class Follower:
         return list(left.values())
 
     async def _read(self) -> Document | None:
-        """Return the job as it is now, with its pods in `_pods`, or None if it is gone; an interruption is no matter."""
+        """Return the job as it is now, None if it is gone, and read its pods; an interruption does not matter."""
         metadata = self._job["metadata"]
         while True:
             try:

@@ -16,7 +16,7 @@ from trainshed.api.job import Document
 from trainshed.api.objects import Phase, Pod
 from trainshed.client import ApiError, Forbidden
 from trainshed.client.ephemeral_containers import EphemeralContainers, NotRun
-from trainshed.stack_dump import IMAGE
+from trainshed.stack_dump import IMAGE, MOST_THREADS
 from trainshed.views import rank_stacks as view
 from trainshed.views.rank_stacks import NotRead, Result
 from trainshed.views.rows import full_name, listed
@@ -110,7 +110,7 @@ class Reader:
         async with self._turn:
             try:
                 output = await self._containers.output(pod, self._container(pod), self._wanted.timeout)
-                return view.parse(output)
+                return view.parse(output, MOST_THREADS if self._wanted.form else 1)
             except (ApiError, NotRun, NotRead) as error:
                 return error
 

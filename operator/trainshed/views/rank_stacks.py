@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 import msgspec
 
 from trainshed.api.foreign_text import one_line
+from trainshed.stack_dump import MOST_FRAMES, MOST_PROCESSES, MOST_TEXT
 
 from .rows import NAMED, listed
 
@@ -22,8 +23,8 @@ COLLECTIVES = (
     *("all_to_all", "reduce_scatter", "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single"),
     *("allreduce", "allgather", "alltoall", "sync_global_devices", "init_process_group", "rendezvous"),
 )
-#: The most frames of a group that are shown, unless all are wanted.
-SHOWN = 6
+#: The most frames of a group that are shown, unless all are wanted, and the most groups.
+SHOWN, GROUPS = 6, 64
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True):
@@ -94,19 +95,39 @@ class NotRead(Exception):
 Result = Sequence[PythonProcess] | Exception
 
 
-def parse(output: Iterable[bytes]) -> list[PythonProcess]:
-    """Return the processes that `trainshed.stack_dump` has printed; raises `NotRead` if that is something else."""
+def parse(output: Iterable[bytes], threads: int = 1) -> list[PythonProcess]:
+    """Return the processes that `trainshed.stack_dump` has printed; raises `NotRead` if that is something else.
+
+    No more is kept than it prints, as another program may have taken its place, and of each process the first threads.
+    """
     found: list[PythonProcess] = []
     for line in output:
         if not line.startswith((b'{"pid"', b'{"left_out"')):
             raise NotRead(one_line(line.decode(errors="replace"), 300))
-        if line.startswith(b'{"pid"'):
+        if line.startswith(b'{"pid"') and len(found) < MOST_PROCESSES:
             try:
-                found.append(msgspec.json.decode(line, type=PythonProcess))
+                found.append(_bounded(msgspec.json.decode(line, type=PythonProcess), threads))
             except msgspec.DecodeError as error:
                 if not found:  # otherwise it is the last line, which the API server has cut
                     raise NotRead(f"its output is not what trainshed.stack_dump prints: {error}") from error
     return found
+
+
+def _bounded(process: PythonProcess, threads: int) -> PythonProcess:
+    return msgspec.structs.replace(
+        process,
+        command=process.command[:MOST_TEXT],
+        rank=process.rank[:MOST_TEXT],
+        local_rank=process.local_rank[:MOST_TEXT],
+        threads=tuple(map(_bounded_thread, process.threads[:threads])),
+        error=process.error[:MOST_TEXT],
+    )
+
+
+def _bounded_thread(thread: Thread) -> Thread:
+    frames = thread.frames[:MOST_FRAMES]
+    shown = tuple(Frame(frame.function[:MOST_TEXT], frame.path[:MOST_TEXT], frame.line) for frame in frames)
+    return Thread(thread.name[:MOST_TEXT], thread.main, shown)
 
 
 def ranks_in(found: Mapping[str, Result]) -> list[Rank]:
@@ -214,14 +235,14 @@ def lines(groups: Sequence[RankGroup], *, whole: bool, option: str = "") -> list
     The `option` is the one that shows all.
     """
     found = []
-    for group in groups:
+    for group in groups[:GROUPS]:
         found.append(f"{_count(group)}: {_names(group.ranks)}")
         frames = group.frames if whole else _important(group.frames)
         found += [f"    {frame}" for frame in frames]
         if len(frames) < len(group.frames):
             found.append(f"    … {len(group.frames) - len(frames)} more frames{option and f' ({option})'}")
         found.append("")
-    return found[:-1]
+    return [*found, f"… {len(groups) - GROUPS} more groups"] if len(groups) > GROUPS else found[:-1]
 
 
 def _count(group: RankGroup) -> str:

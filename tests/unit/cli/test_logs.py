@@ -180,8 +180,8 @@ def test_following_ends_soon_after_the_job_though_a_pod_runs_on(capsys):
     server = a_pod("ps-0", "Running")
     stopping = a_pod("worker-1", "Running", deleting=True)
     over = a_pod("worker-0", "Succeeded", code=0)
-    more = [at(second, str(second)) for second in (1, 2)]
-    answers = {"mnist-worker-0": [[at(1, "a")]], "mnist-ps-0": [[more[0], 3.0, more[1], 1e6]], "mnist-worker-1": [[1e6]]}
+    lasting = [at(1, "1"), 3.0, at(2, "2"), 1e6]
+    answers = {"mnist-worker-0": [[at(1, "a")]], "mnist-ps-0": [lasting], "mnist-worker-1": [[1e6]]}
 
     async def story(*pods: Pod) -> tuple[int, float]:
         began = clock()
