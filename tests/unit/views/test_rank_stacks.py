@@ -30,7 +30,7 @@ def process(pid: int = 1, parent: int = 0, rank: str = "", frames: tuple[Frame, 
 
 def told(*ranks: Rank) -> str:
     groups = stacks.grouped(ranks)
-    return "\n".join((stacks.headline(groups), *stacks.lines(groups, whole=False)))
+    return "\n".join((stacks.headline(groups), *stacks.lines(groups, whole=False, option="--whole")))
 
 
 def test_the_rank_that_does_not_join_a_collective_is_named():
