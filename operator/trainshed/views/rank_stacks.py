@@ -10,7 +10,6 @@ from pathlib import PurePosixPath
 import msgspec
 
 from trainshed.api.foreign_text import one_line
-from trainshed.stack_dump import MOST_FRAMES, MOST_PROCESSES, MOST_TEXT
 
 from .rows import NAMED, listed
 
@@ -23,6 +22,9 @@ COLLECTIVES = (
     *("all_to_all", "reduce_scatter", "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single"),
     *("allreduce", "allgather", "alltoall", "sync_global_devices", "init_process_group", "rendezvous"),
 )
+#: What is kept of a replica: processes, frames of a thread, and characters of a text. `trainshed.stack_dump` prints as
+#: many, and another program may have taken its place.
+MOST_PROCESSES, MOST_FRAMES, MOST_TEXT = 64, 60, 300
 #: The most frames of a group that are shown, unless all are wanted, and the most groups.
 SHOWN, GROUPS = 6, 64
 
@@ -98,7 +100,7 @@ Result = Sequence[PythonProcess] | Exception
 def parse(output: Iterable[bytes], threads: int = 1) -> list[PythonProcess]:
     """Return the processes that `trainshed.stack_dump` has printed; raises `NotRead` if that is something else.
 
-    No more is kept than it prints, as another program may have taken its place, and of each process the first threads.
+    Of each process the first `threads` are kept.
     """
     found: list[PythonProcess] = []
     for line in output:

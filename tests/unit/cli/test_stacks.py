@@ -66,6 +66,8 @@ async def test_of_output_that_another_program_has_printed_little_is_kept_and_sho
     tracemalloc.stop()
     assert kept < 1_000_000
     assert len(found) == stack_dump.MOST_PROCESSES
+    for bound in ("MOST_PROCESSES", "MOST_FRAMES", "MOST_TEXT"):
+        assert getattr(rank_stacks, bound) == getattr(stack_dump, bound)
     groups = rank_stacks.grouped(
         [rank for process in found for rank in rank_stacks.ranks_of("worker-0", [process])] * 2
     )
