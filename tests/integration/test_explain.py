@@ -135,24 +135,6 @@ def test_a_watch_prints_the_rows_that_change(reader, user, kubelet: FakeKubelet)
         process.communicate()
 
 
-def test_who_may_not_read_is_told_so_in_one_line(server, user, tmp_path):
-    unknown = person(server, user, tmp_path, [])
-    for words in (
-        ("get",),
-        ("explain", "mnist"),
-        ("events", "mnist"),
-        ("wait", "mnist"),
-        ("logs", "mnist"),
-        ("top", "mnist"),
-        ("stacks", "mnist"),
-    ):
-        done = unknown.run(*words)
-        assert (done.returncode, done.stdout) == (1, ""), words
-        (line,) = done.stderr.splitlines()
-        assert "cannot" in line, words
-        assert user.namespace in line, words
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -12,32 +12,18 @@ import pytest
 from support import FakeKubelet, UserClient
 from support.jobs import job, pytorchjob
 from support.local_runs import until
-from support.people import READS, WRITES, Person, person
+from support.people import WRITES, Person, person
 from support.user_client import eventually
 from testbed.control_plane import ControlPlane
 
 pytestmark = pytest.mark.usefixtures("shared_operator")
 ELASTIC = {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 3}}
-#: The verb of each command, and its words but the job; `submit` reads another one of standard input.
-VERBS = {
-    "restart": ("patch", ()),
-    "suspend": ("patch", ()),
-    "resume": ("patch", ()),
-    "scale": ("patch", ("--replicas", "2")),
-    "delete": ("delete", ()),
-    "submit": ("create", ("-f", "-")),
-}
 
 
 @pytest.fixture
 def editor(server: ControlPlane, user: UserClient, tmp_path: Path) -> Person:
     """A user with the rights of ClusterRole `edit`."""
     return person(server, user, tmp_path, WRITES)
-
-
-def act(actor: Person, command: str, *more: str) -> subprocess.CompletedProcess[str]:
-    words = VERBS[command][1] if command == "submit" else ("mnist", *VERBS[command][1])
-    return actor.run(command, *words, *more, stdin=json.dumps(elastic("other")))
 
 
 def elastic(name: str, **fields) -> dict:
@@ -48,30 +34,6 @@ def elastic(name: str, **fields) -> dict:
 
 def suspended(name: str) -> dict:
     return pytorchjob(name, Worker=1, policy={"suspend": True})
-
-
-@pytest.mark.parametrize("command", VERBS)
-@pytest.mark.parametrize("rules", [[], READS], ids=["nothing", "view"])
-def test_who_may_not_is_refused_in_one_line_that_says_what_to_ask_for(server, user, tmp_path, command, rules):
-    user.create(suspended("mnist") if command == "resume" else elastic("mnist"))
-    actor = person(server, user, tmp_path, rules)
-    verb = VERBS[command][0] if rules or command == "submit" else "get"
-    for more in ((), ("--dry-run",)):
-        done = act(actor, command, *more)
-        assert (done.returncode, done.stdout) == (1, "")
-        (line,) = done.stderr.splitlines()
-        assert f'cannot {verb} resource "' in line
-        assert f"Ask for the right to {verb} " in line
-        assert f".kubeflow.org in namespace {user.namespace}, which ClusterRole " in line
-    assert [item["metadata"]["generation"] for item in user.jobs("PyTorchJob")] == [1]
-
-
-@pytest.mark.parametrize("command", VERBS)
-def test_a_dry_run_asks_the_server_and_changes_nothing(editor, user, command):
-    user.create(suspended("mnist") if command == "resume" else elastic("mnist"))
-    done = act(editor, command, "--dry-run")
-    assert (done.returncode, done.stdout.endswith("ed (server dry run)\n")) == (0, True), done.stdout + done.stderr
-    assert [item["metadata"]["generation"] for item in user.jobs("PyTorchJob")] == [1]
 
 
 def test_a_restart_replaces_all_pods_and_counts_against_nothing(editor, user, kubelet: FakeKubelet):
