@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
-from click.shell_completion import BashComplete, FishComplete, ZshComplete
+from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
 SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 PROGRAM, VARIABLE = "trainshed", "_TRAINSHED_COMPLETE"
+#: The last line for kubectl: whether the shell completes names of files, a ShellCompDirective of cobra.
+FILES, NO_FILES = ":0", ":4"
 
 
 @click.command()
@@ -24,3 +28,19 @@ def completion(shell: str) -> None:
     # Not `source()`: for bash it would run the bash that is first in the PATH to learn its version.
     found = SHELLS[shell](cli, {}, PROGRAM, VARIABLE)
     click.echo(found.source_template % found.source_vars())
+
+
+def complete_for_kubectl() -> None:
+    """Print what can stand in place of the last argument of this program, as kubectl asks its plugins.
+
+    kubectl runs it as `kubectl_complete-trainshed` with the words after `kubectl trainshed`; a line has a completion,
+    or with a tab its explanation too: https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/.
+    """
+    from . import cli  # noqa: PLC0415 - it imports this module
+
+    *words, unfinished = sys.argv[1:] or [""]
+    found = ShellComplete(cli, {}, PROGRAM, VARIABLE).get_completions(words, unfinished)
+    for item in found:
+        if item.type == "plain":
+            click.echo(f"{item.value}\t{item.help}" if item.help else item.value)
+    click.echo(NO_FILES if all(item.type == "plain" for item in found) else FILES)

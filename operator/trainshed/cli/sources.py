@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from trainshed import rendering
 from trainshed.api.framework import JobDefaults
@@ -31,6 +32,7 @@ filename = click.option(
     "files",
     multiple=True,
     required=True,
+    shell_complete=lambda _context, _option, unfinished: [CompletionItem(unfinished, type="file")],
     help="File, folder or URL with jobs; - reads standard input. May be repeated.",
 )
 recursive = click.option("-R", "--recursive", is_flag=True, help="Read the folders in a folder as well.")

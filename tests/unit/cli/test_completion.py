@@ -28,6 +28,23 @@ def test_a_shell_completes_without_a_cluster(line, found):
     assert completed(line) == found
 
 
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["lo"], ["logs\tPrint the output of all replicas of a job...", ":4"]),
+        (["explain", "@"], ["@latest", ":4"]),
+        (["lint", "-f", "a"], [":0"]),
+    ],
+)
+def test_kubectl_completes_the_same_behind_its_own_name(words, shown):
+    program = "from trainshed.cli.completion import complete_for_kubectl; complete_for_kubectl()"
+    variables = os.environ | {"KUBECONFIG": os.devnull}
+    done = subprocess.run(
+        (sys.executable, "-c", program, *words), env=variables, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.splitlines(), done.stderr) == (shown, "")
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_the_script_of_a_shell_is_one_that_it_can_read(shell):
     command = (sys.executable, "-m", "trainshed", "completion", shell)
