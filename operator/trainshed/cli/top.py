@@ -29,7 +29,7 @@ def top(job: str, *, options: ClusterOptions) -> None:
 
 async def _top(cluster: Cluster, name: str) -> int:
     document, _ = await cluster.reader.find(cluster.namespace, name)
-    pods = await cluster.reader.whole_pods(document)
+    pods = await cluster.reader.pods_with_resources(document)
     if not pods:
         click.echo(f"The job has no pods: trainshed explain {name} says why.", err=True)
         return 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from itertools import islice
 from typing import Generic, TypeVar
 
 import msgspec
@@ -43,6 +44,8 @@ MOST_EVENTS, MOST_EVENT_BYTES = 5_000, 64 * 1024 * 1024
 #: The most characters of the texts and of the message of an Event: the API server limits only those of newer clients,
 #: to so many (ValidateEventCreate in k8s.io/kubernetes/pkg/apis/core/validation).
 MOST_TEXT, MOST_MESSAGE = 256, 1024
+#: The most containers that are read of a pod, and devices that are read of a container.
+MOST_CONTAINERS, MOST_DEVICES = 256, 16
 #: Reads what is needed of a job: of the job without its spec, and the function that decodes all of it.
 Reading = Callable[[Document, Callable[[], Document]], T]
 
@@ -183,14 +186,14 @@ class JobReader:
         own = (pod for pod in await self._labelled(job, CORE, PODS) if pod.owner == job["metadata"]["uid"])
         return tuple(sorted(own, key=lambda pod: pod.name))
 
-    async def whole_pods(self, job: Document) -> list[Document]:
-        """Return the pods of a job with all their fields, those that it controls, in any order."""
+    async def pods_with_resources(self, job: Document) -> list[Document]:
+        """Return the pods of a job, those that it controls, in any order: what they request, and where they are."""
         uid = job["metadata"]["uid"]
-        return [pod for pod in await self._labelled(job, CORE, DOCUMENTS) if _controller(pod) == uid]
+        return [pod for pod, owner in await self._labelled(job, CORE, POD_RESOURCES) if owner == uid]
 
     async def metrics(self, job: Document) -> list[Document]:
-        """Return the PodMetrics of pods with the job's label; raises `NotFound` and others without metrics-server."""
-        return await self._labelled(job, METRICS, DOCUMENTS)
+        """Return the use of pods with the job's label; raises `NotFound` and others without metrics-server."""
+        return await self._labelled(job, METRICS, POD_METRICS)
 
     async def _labelled(self, job: Document, prefix: str, kind: Decoder[T]) -> list[T]:
         metadata = job["metadata"]
@@ -276,6 +279,40 @@ def _cut(value: object, most: int = MOST_TEXT) -> str:
 
 
 JOB_EVENTS: Decoder[Document] = Decoder(JSON_OBJECT, lambda found, _: job_event(found))
+
+
+def pod_resources(pod: Document) -> tuple[Document, str]:
+    """Return what the containers of a pod request, its node and its phase, and the uid of its controller.
+
+    The rest of a pod may be large, and so may its requests: any name is a resource.
+    """
+    spec = as_mapping(pod.get("spec"))
+    containers = as_sequence(spec.get("containers"))[:MOST_CONTAINERS]
+    resources = (as_mapping(as_mapping(item).get("resources")) for item in containers)
+    parts = [{part: _amounts(found.get(part)) for part in ("limits", "requests")} for found in resources]
+    kept = {
+        "metadata": {"name": _cut(as_mapping(pod.get("metadata")).get("name"))},
+        "spec": {"nodeName": _cut(spec.get("nodeName")), "containers": [{"resources": found} for found in parts]},
+        "status": {"phase": _cut(as_mapping(pod.get("status")).get("phase"))},
+    }
+    return kept, _controller(pod)
+
+
+def _pod_metrics(found: Document) -> Document:
+    used = (as_mapping(item).get("usage") for item in as_sequence(found.get("containers"))[:MOST_CONTAINERS])
+    name = _cut(as_mapping(found.get("metadata")).get("name"))
+    return {"metadata": {"name": name}, "containers": [{"usage": _amounts(amounts)} for amounts in used]}
+
+
+def _amounts(found: object) -> dict[str, str]:
+    """Return amounts of resources: of CPU and memory, and then of devices, a limited number of them."""
+    known = as_mapping(found)
+    names = islice((name for name in known if "/" in name), MOST_DEVICES)
+    return {name: _cut(known[name]) for name in ("cpu", "memory", *names) if name in known}
+
+
+POD_RESOURCES: Decoder[tuple[Document, str]] = Decoder(JSON_OBJECT, lambda found, _: pod_resources(found))
+POD_METRICS: Decoder[Document] = Decoder(JSON_OBJECT, lambda found, _: _pod_metrics(found))
 
 
 def split(words: Sequence[str], served: Sequence[JobKind]) -> tuple[list[JobKind], list[str]]:

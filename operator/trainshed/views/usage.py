@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
@@ -10,7 +11,7 @@ from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Document
 from trainshed.api.quantities import parse_quantity, requests, sum_quantities
 
-from .rows import name_of
+from .rows import MOST_TEXT, listed, name_of
 
 COLUMNS = ("REPLICA", "NODE", "STATUS", "CPU", "CPU REQUEST", "MEMORY", "MEMORY REQUEST", "DEVICES")
 CPU, MEMORY = "cpu", "memory"
@@ -31,7 +32,7 @@ def rows(job: str, pods: Sequence[Document], metrics: Iterable[Document]) -> lis
         known = [used.get(name_of(pod), {}) for pod in pods]
         sums = {name: _sum(usage.get(name) for usage in known) for name in (CPU, MEMORY)}
         found.append((TOTAL, "", "", *_amounts(whole, sums)))
-    return [tuple(map(one_line, row)) for row in found]
+    return [tuple(one_line(cell, MOST_TEXT) for cell in row) for row in found]
 
 
 def _row(job: str, pod: Document, used: Usage) -> tuple[str, ...]:
@@ -42,14 +43,16 @@ def _row(job: str, pod: Document, used: Usage) -> tuple[str, ...]:
 
 def _amounts(containers: Sequence[Document], used: Usage) -> tuple[str, ...]:
     wanted = [requests(container) for container in containers]
-    names = sorted({name for resources in wanted for name in resources if "/" in name})
-    devices = (f"{sum_quantities((item.get(name), 1) for item in wanted)} {name}" for name in names)
+    found: dict[str, list[tuple[object, int]]] = defaultdict(list)
+    for name, amount in (pair for resources in wanted for pair in resources.items() if "/" in pair[0]):
+        found[name].append((amount, 1))
+    devices = [f"{sum_quantities(found[name])} {name}" for name in sorted(found)]
     return (
         _cpu(used.get(CPU)) or UNKNOWN,
         _cpu(_requested(wanted, CPU)) or NONE,
         _memory(used.get(MEMORY)) or UNKNOWN,
         _memory(_requested(wanted, MEMORY)) or NONE,
-        ", ".join(devices) or NONE,
+        listed(devices) or NONE,
     )
 
 

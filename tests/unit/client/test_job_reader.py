@@ -54,3 +54,31 @@ async def test_all_of_a_job_can_be_read_and_the_latest_one_is_found():
     assert [job["spec"] for job in found.jobs] == [job["spec"] for job in jobs]
     job, kind = await reader.find("ml", "@latest")
     assert (job["metadata"]["name"], job["spec"], job["kind"], kind) == ("j3", {"replicas": 3}, "PyTorchJob", KIND)
+
+
+def a_pod(number: int, owner: str, container: dict) -> dict:
+    reference = {"kind": KIND.kind, "name": "j0", "uid": owner, "controller": True}
+    return {
+        "metadata": {"name": f"j0-worker-{number}", "ownerReferences": [reference], "labels": {"x": "y" * 1000}},
+        "spec": {"nodeName": "n", "containers": [container]},
+        "status": {"phase": "Running"},
+    }
+
+
+@pytest.mark.parametrize("owner", ["u0", "another"])
+async def test_of_pods_little_more_is_kept_than_what_they_request(owner):
+    many = {f"example.com/r{number}": "1" for number in range(4_000)}
+    large = {"env": [{"name": "A"}] * 20_000, "resources": {"limits": {"cpu": "2", "memory": "1Gi"} | many}}
+    reader = JobReader(Listed([a_pod(number, owner, large) for number in range(6)]))
+    tracemalloc.start()
+    found = await reader.pods_with_resources(a_job(0))
+    used = await reader.metrics(a_job(0))
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(found) == (6 if owner == "u0" else 0)
+    assert len(used) == 6
+    assert kept < 1_000_000
+    assert peak < 16_000_000, "one decoded pod has some 6 MB"
+    for pod in found:
+        limits = pod["spec"]["containers"][0]["resources"]["limits"]
+        assert (limits["cpu"], limits["memory"], len(limits)) == ("2", "1Gi", 18)
