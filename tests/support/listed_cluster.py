@@ -12,13 +12,19 @@ from urllib.parse import urlsplit
 
 import yaml
 
-#: By the last part of a path: the objects of a list, in all namespaces, or a whole answer; None if it is refused.
-Objects = Mapping[str, Sequence[dict] | dict | str | None]
+#: By the last part of a path: the objects of a list, in all namespaces, a whole answer, or the HTTP status of an empty
+#: one; None if it is refused.
+Objects = Mapping[str, Sequence[dict] | dict | str | int | None]
 
 
 @contextlib.contextmanager
-def listed_cluster(folder: Path, objects: Objects, message: str = "not served") -> Iterator[Path]:
-    """Yield a kubeconfig of the cluster; `message` is what it says to each request that it refuses."""
+def listed_cluster(
+    folder: Path, objects: Objects, message: str = "not served", created: Mapping[str, tuple[int, dict]] | None = None
+) -> Iterator[Path]:
+    """Yield a kubeconfig of the cluster; `message` is what it says to each request that it refuses.
+
+    `created` are the answers to what is created, by the plural.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -27,6 +33,8 @@ def listed_cluster(folder: Path, objects: Objects, message: str = "not served") 
             found = objects.get(plural, ())
             if found is None:
                 self.do_PATCH()
+            elif isinstance(found, int):
+                self.respond(found, {})
             elif isinstance(found, dict | str):
                 self.respond(200, found)
             else:
@@ -37,7 +45,16 @@ def listed_cluster(folder: Path, objects: Objects, message: str = "not served") 
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             self.respond(403, {"reason": "Forbidden", "message": message})
 
-        do_POST = do_DELETE = do_PATCH  # noqa: N815 - the names are http.server's
+        def do_POST(self) -> None:
+            """Answer to what is created, or refuse."""
+            answer = (created or {}).get(urlsplit(self.path).path.rpartition("/")[2])
+            if answer is None:
+                self.do_PATCH()
+            else:
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                self.respond(*answer)
+
+        do_DELETE = do_PATCH  # noqa: N815 - the name is http.server's
 
         def respond(self, code: int, body: dict | str) -> None:
             """Send JSON, or text."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from trainshed.api.coerce import as_mapping, parse_text
 from trainshed.api.job import KUEUE_PREFIX, Document
@@ -35,6 +37,8 @@ PLURALS = {
     needed_objects.PRIORITY: (SCHEDULING, "priorityclasses"),
     needed_objects.RUNTIME: (RUNTIMES, "runtimeclasses"),
 }
+#: The names that objects can have: others, such as `../x`, would be other paths.
+NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 #: The most objects of those that pods name that are looked for, and how many at a time.
 MOST_NEEDED, AT_A_TIME = 200, 8
 KUEUE = KUEUE_PREFIX.rstrip("/")
@@ -137,9 +141,8 @@ class Surroundings:
             return [unknown(packing.PART, "whether nodes have room", room.nodes), *beside]
         if isinstance(room.used, Unreadable):
             found, _ = packing.assess(demands, room.nodes)
-            bad = [msgspec.structs.replace(item, message=f"{item.message} (without all other pods)") for item in found]
-            text = "what other pods take of the nodes, which would have room without them"
-            return [*(bad if bad[0].fit in BAD else [unknown(packing.PART, text, room.used)]), *beside]
+            bad = [replace(one, message=f"{one.message} (without all other pods)") for one in found if one.fit in BAD]
+            return [*bad, unknown(packing.PART, "what other pods take of the nodes", room.used), *beside]
         found, after = packing.assess(demands, with_used(room.nodes, room.used), waiting=room.used.waiting)
         if not any(item.fit in BAD for item in found):
             self._room = ClusterRoom(list(after), UsedRoom({}, room.used.waiting))
@@ -153,6 +156,8 @@ class Surroundings:
 
         async def read(reference: Reference) -> Document | Unreadable | None:
             prefix, plural = PLURALS[reference[0]]
+            if not NAME.fullmatch(reference[1]):
+                return None
             async with turn:
                 return await readable(
                     self._rest,
@@ -185,7 +190,8 @@ class Surroundings:
             text = f"the job names queue {name}, but the cluster has no Kueue: nothing starts or holds the job for it"
             return [Assessment(Fit.WARNING, part, text)]
         prefix = prefix_of(groups[KUEUE])
-        local = await readable(self._rest, Path(prefix, "localqueues", namespace, name))
+        path = Path(prefix, "localqueues", namespace, name)
+        local = await readable(self._rest, path) if NAME.fullmatch(name) else None
         if isinstance(local, Unreadable):
             return [unknown(part, f"whether LocalQueue {name} has room", local)]
         found = list(kueue_queues.of_local(name, local))
