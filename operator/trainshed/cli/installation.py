@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -20,6 +21,7 @@ from trainshed.client.lists import DOCUMENTS
 from trainshed.client.transport import Path, RestClient
 from trainshed.config import Config
 from trainshed.frameworks import FRAMEWORKS, served
+from trainshed.local import names
 from trainshed.process import Clock
 from trainshed.views import diagnosis
 from trainshed.views.diagnosis import Diagnosis, Unreadable, Verdict
@@ -28,7 +30,7 @@ from trainshed.views.rows import name_of, namespace_of
 from .connection import Cluster
 from .operator_flags import config_of
 from .operators import OWN_LABEL, OWN_NAME, ClusterState, command_line
-from .permitted import api_groups, existing, listed, prefix_of, right
+from .permitted import api_groups, existing, identity, listed, prefix_of, right
 
 #: Seconds between two reads of a Lease, in which a leader renews it once at least.
 BETWEEN = 3.0
@@ -45,16 +47,26 @@ UNKNOWN_ANNOTATION = "trainshed.dev/doctor"
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """What is known of the operators: their Deployments, which of them are confirmed, and the settings of the first."""
+    """What is known of the operators: their Deployments, and the settings of the first.
+
+    `confirmed` is whether a ClusterRoleBinding names them. If not, any user may have created them: several decide
+    nothing. `bindings` is what the caller lacks to know that.
+    """
 
     deployments: tuple[Document, ...]
-    confirmed: tuple[str, ...]
+    confirmed: bool
     settings: Config | None
+    bindings: Unreadable | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether the first Deployment is that of the operator, if there is one."""
+        return self.confirmed or len(self.deployments) == 1
 
     @property
     def namespace(self) -> str:
-        """The namespace of the first operator; empty without one."""
-        return namespace_of(self.deployments[0]) if self.deployments else ""
+        """The namespace of the first operator; empty if it is not known."""
+        return namespace_of(self.deployments[0]) if self.known else ""
 
 
 async def examine(cluster: Cluster, own_version: str) -> AsyncIterator[Diagnosis]:
@@ -108,40 +120,45 @@ async def _definitions(rest: RestClient, kinds: list[JobKind]) -> list[Diagnosis
 
 async def find_installed(rest: RestClient) -> Installed | Unreadable:
     """Return the operators: those to which a ClusterRoleBinding gives rights, or others if there are none of these."""
-    found = await listed(rest, Path(APPS, "deployments"), LABELLED)
+    bindings = await listed(rest, Path(RBAC, "clusterrolebindings"))
+    refused = bindings if isinstance(bindings, Unreadable) else None
+    state = ClusterState((), (), (), () if isinstance(bindings, Unreadable) else tuple(bindings))
+    found = await listed(rest, Path(APPS, "deployments"), LABELLED, state.kept())
     if isinstance(found, Unreadable):
         return found
-    bindings = await listed(rest, Path(RBAC, "clusterrolebindings"))
-    known = () if isinstance(bindings, Unreadable) else tuple(bindings)
-    confirmed = ClusterState(tuple(found), (), (), known).own_deployments
-    items = confirmed or tuple(found)
-    names = tuple(map(_where, found if isinstance(bindings, Unreadable) else confirmed))
-    return Installed(items, names, _settings(items[0]) if items else None)
+    if confirmed := dataclasses.replace(state, deployments=tuple(found)).own_deployments:
+        return Installed(confirmed, confirmed=True, settings=_settings(confirmed[0]))
+    settings = await _settings_of(rest, found[0]) if len(found) == 1 else None
+    return Installed(tuple(found), confirmed=False, settings=settings, bindings=refused)
 
 
-def _where(item: Document) -> str:
-    return f"{namespace_of(item)}/{name_of(item)}"
+async def _settings_of(rest: RestClient, item: Document) -> Config | None:
+    try:
+        found = await existing(rest, Path(APPS, "deployments", namespace_of(item), name_of(item)))
+    except Forbidden:
+        return None
+    return _settings(found) if found else None
 
 
 def _settings(item: Document) -> Config | None:
-    """Return what the flags in a Deployment mean; None if this version does not know them."""
+    """Return what the flags in a Deployment mean; None if this version does not know them, or they name no Lease."""
     flags = command_line(item)
     try:
-        return config_of(flags[1:] if flags[:1] == ("operator",) else flags, own=False)
+        found = config_of(flags[1:] if flags[:1] == ("operator",) else flags, own=False)
     except click.UsageError:
         return None
+    wrong = names.subdomain(found.lease_name) or (found.lease_namespace and names.label(found.lease_namespace))
+    return None if wrong else found
 
 
 async def _operator(rest: RestClient, installed: Installed, own_version: str) -> list[Diagnosis]:
     if not installed.deployments:
         message = f"there is no Deployment of the operator; {diagnosis.INSTALL}, unless it runs outside of the cluster"
         return [Diagnosis(Verdict.FAILED, "Operator", message)]
-    found = [
-        one
-        for item in installed.deployments
-        for one in diagnosis.deployment(item, own_version, confirmed=_where(item) in installed.confirmed)
-    ]
-    if len(installed.confirmed) > 1:
+    found = list(diagnosis.deployments(installed.deployments, own_version, confirmed=installed.confirmed))
+    if installed.bindings:
+        found.append(installed.bindings.of("Operator"))
+    if installed.confirmed and len(installed.deployments) > 1:
         message = "there are several operators, which is right only if they have different namespaces or kinds"
         found.append(Diagnosis(Verdict.WARNING, "Operator", message))
     return [*found, await _leader(rest, installed)]
@@ -149,6 +166,9 @@ async def _operator(rest: RestClient, installed: Installed, own_version: str) ->
 
 async def _leader(rest: RestClient, installed: Installed) -> Diagnosis:
     settings = installed.settings
+    if not installed.known:
+        message = "which of these Deployments is the operator's is not known, and so its Lease is not known either"
+        return Diagnosis(Verdict.UNKNOWN, "Leader", message)
     if settings is None:
         message = "the operator has flags that trainshed here does not know, so its Lease is not known either"
         return Diagnosis(Verdict.UNKNOWN, "Leader", message)
@@ -245,7 +265,7 @@ async def _neighbours(rest: RestClient, installed: Installed | Unreadable, names
     flag = known.settings.job_defaults.gang_scheduler if known and known.settings else None
     found = list(diagnosis.schedulers(groups, flag))
     if KUEUE in groups:
-        queues = await listed(rest, Path(prefix_of(groups[KUEUE]), "localqueues", namespace))
+        queues = await listed(rest, Path(prefix_of(groups[KUEUE]), "localqueues", namespace), keep=identity)
         found.append(queues.of("Kueue") if isinstance(queues, Unreadable) else diagnosis.queues(queues, namespace))
     if MONITORING in groups and known and known.namespace:
         found.append(await _monitors(rest, prefix_of(groups[MONITORING]), known.namespace))
@@ -254,7 +274,8 @@ async def _neighbours(rest: RestClient, installed: Installed | Unreadable, names
 
 async def _monitors(rest: RestClient, prefix: str, namespace: str) -> Diagnosis:
     lists = [
-        await listed(rest, Path(prefix, plural, namespace), LABELLED) for plural in ("podmonitors", "servicemonitors")
+        await listed(rest, Path(prefix, plural, namespace), LABELLED, identity)
+        for plural in ("podmonitors", "servicemonitors")
     ]
     refused = [one for one in lists if isinstance(one, Unreadable)]
     items: Iterable[Document] = (item for one in lists if not isinstance(one, Unreadable) for item in one)

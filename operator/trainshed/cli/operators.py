@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from trainshed.api.job import Document
+from trainshed.views.diagnosis import VERSION_LABEL
 
 #: v1's objects are recognized by the label of its Deployment, and by the names of its ClusterRole, its Service and its
 #: webhook.
@@ -68,8 +69,8 @@ class ClusterState:
     def kept(self) -> Callable[[Document], Document | None]:
         """Return a function that returns what is kept of a Deployment.
 
-        That is nothing if it does not look like an operator, and only the name if any user may have created it: the
-        rest may be large.
+        That is nothing if it does not look like an operator, and only its name, version and number of replicas if any
+        user may have created it: the rest may be large.
         """
         is_confirmed = self._rule()
 
@@ -77,10 +78,14 @@ class ClusterState:
             what = _looks_like(item)
             if not what or is_confirmed(item, what):
                 return item if what else None
-            metadata = {name: item["metadata"][name] for name in ("name", "namespace")}
+            metadata, version = item["metadata"], (item["metadata"].get("labels") or {}).get(VERSION_LABEL, "")
             return {
-                "metadata": metadata | {"labels": MARKS[what]},
-                "spec": {"template": {"spec": {"containers": [{}]}}},
+                "metadata": {
+                    **{name: metadata[name] for name in ("name", "namespace")},
+                    "labels": MARKS[what] | {VERSION_LABEL: version},
+                },
+                "spec": {"replicas": item["spec"].get("replicas", 1), "template": {"spec": {"containers": [{}]}}},
+                "status": {"readyReplicas": (item.get("status") or {}).get("readyReplicas", 0)},
             }
 
         return found

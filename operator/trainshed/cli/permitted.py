@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from trainshed.api.coerce import as_mapping, as_sequence, parse_text
 from trainshed.api.job import Document
@@ -10,17 +10,34 @@ from trainshed.client import Forbidden, NotFound
 from trainshed.client.lists import DOCUMENTS, decode_items, list_pages
 from trainshed.client.transport import Path, RestClient
 from trainshed.views.diagnosis import Unreadable
+from trainshed.views.rows import name_of
 
 
-async def listed(rest: RestClient, path: Path, query: Mapping[str, str] | None = None) -> list[Document] | Unreadable:
-    """Return objects, none if the cluster has no such kind; raises an `ApiError`."""
+def whole(item: Document) -> Document:
+    """Return all of an object."""
+    return item
+
+
+def identity(item: Document) -> Document:
+    """Return the kind and the name of an object; the rest may be large."""
+    return {"kind": parse_text(item.get("kind")), "metadata": {"name": name_of(item)}}
+
+
+async def listed(
+    rest: RestClient,
+    path: Path,
+    query: Mapping[str, str] | None = None,
+    keep: Callable[[Document], Document | None] = whole,
+) -> list[Document] | Unreadable:
+    """Return what is kept of objects, none if the cluster has no such kind; raises an `ApiError`."""
     try:
-        pages = [page async for page in list_pages(rest, path, query or {})]
+        pages = list_pages(rest, path, query or {})
+        found = [keep(item) async for page in pages for item in decode_items(DOCUMENTS, page, path.plural)]
     except NotFound:
         return []
     except Forbidden:
         return Unreadable(right("list", path))
-    return [item for page in pages for item in decode_items(DOCUMENTS, page, path.plural)]
+    return [item for item in found if item is not None]
 
 
 async def existing(rest: RestClient, path: Path) -> Document | None:

@@ -82,5 +82,5 @@ async def _job_defaults(rest: RestClient) -> tuple[JobDefaults, list[Assessment]
         return JobDefaults(), [unknown(ADMISSION, what, found)]
     if found.settings:
         return found.settings.job_defaults, []
-    text = f"{what}: trainshed here does not know all of them"
+    text = f"{what}: trainshed here does not know all of them, or not which Deployment is the operator's"
     return JobDefaults(), [Assessment(Fit.UNKNOWN, ADMISSION, text)] if found.deployments else []

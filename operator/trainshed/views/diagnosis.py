@@ -17,11 +17,13 @@ from trainshed.client import ApiError, Unavailable
 from trainshed.crd import definition
 
 from .durations import human
-from .rows import name_of, namespace_of
+from .rows import listed, name_of, namespace_of
 
 #: The oldest Kubernetes that is supported.
 OLDEST = (1, 30)
 VERSION_LABEL = "app.kubernetes.io/version"
+#: The most Deployments that are named.
+MOST_DEPLOYMENTS = 8
 INSTALL = "docs/operations.md says how to install it"
 UPDATE = "update it with trainshed crds | kubectl apply --server-side --force-conflicts -f -"
 LOGS = "kubectl describe and kubectl logs of its pods say why"
@@ -117,20 +119,38 @@ def _counted(parts: Sequence[str]) -> str:
     return f"{len(parts)} {'field or rule' if len(parts) == 1 else 'fields or rules'}, such as {what}"
 
 
-def deployment(item: Document, version: str, *, confirmed: bool) -> Iterator[Diagnosis]:
-    """Yield how a Deployment of the operator is; `version` is that of this program."""
+def deployments(items: Sequence[Document], version: str, *, confirmed: bool) -> Iterator[Diagnosis]:
+    """Yield how the Deployments of operators are; `version` is that of this program.
+
+    Those that are not `confirmed` may be those of any user: then one that is ready is enough.
+    """
+    is_any_ready = not confirmed and any(map(_ready, items))
+    for item in items[:MOST_DEPLOYMENTS]:
+        yield from _deployment(item, version, confirmed=confirmed, is_other_ready=is_any_ready)
+    if more := items[MOST_DEPLOYMENTS:]:
+        yield Diagnosis(Verdict.WARNING, "Operator", f"{len(more)} more Deployments have the label of the operator")
+
+
+def _ready(item: Document) -> int:
+    return parse_count(as_mapping(item.get("status")).get("readyReplicas"))
+
+
+def _deployment(item: Document, version: str, *, confirmed: bool, is_other_ready: bool) -> Iterator[Diagnosis]:
     part, where = "Operator", f"Deployment {namespace_of(item)}/{name_of(item)}"
     wanted = as_mapping(item.get("spec")).get("replicas", 1)
-    ready = parse_count(as_mapping(item.get("status")).get("readyReplicas"))
+    ready = _ready(item)
     state = f"{where}: {ready} of {wanted} replicas are ready"
-    if not ready:
+    if not ready and not is_other_ready:
         yield Diagnosis(Verdict.FAILED, part, f"{state}, so that no job is started, restarted or cleaned up; {LOGS}")
-    elif ready < parse_count(wanted):
+    elif not ready or ready < parse_count(wanted):
         yield Diagnosis(Verdict.WARNING, part, f"{state}; {LOGS}")
     else:
         yield Diagnosis(Verdict.OK, part, state)
     if not confirmed:
-        message = f"{where} has no ClusterRoleBinding: right only for an operator of single namespaces"
+        message = (
+            f"no ClusterRoleBinding of {where} is known, so any user may have created it: right only for an operator of"
+            " single namespaces"
+        )
         yield Diagnosis(Verdict.WARNING, part, message)
     labels = as_mapping(as_mapping(item.get("metadata")).get("labels"))
     its = parse_text(labels.get(VERSION_LABEL)) or "unknown"
@@ -231,14 +251,14 @@ def _unset(name: str) -> str:
 
 def queues(found: Sequence[Document], namespace: str) -> Diagnosis:
     """Return which queues of Kueue a namespace has."""
-    names = ", ".join(map(name_of, found))
+    names = listed(list(map(name_of, found)))
     text = f"its LocalQueues are {names}" if names else "it has no LocalQueue: a job that names one waits without end"
     return Diagnosis(Verdict.OK, "Kueue", f"Kueue is there; namespace {namespace}: {text}")
 
 
 def monitors(found: Sequence[Document], namespace: str) -> Diagnosis:
     """Return whether Prometheus Operator scrapes the operator in its namespace."""
-    names = ", ".join(f"{parse_text(item.get('kind')) or 'monitor'} {name_of(item)}" for item in found)
+    names = listed([f"{parse_text(item.get('kind')) or 'monitor'} {name_of(item)}" for item in found])
     if names:
         return Diagnosis(Verdict.OK, "Prometheus", f"Prometheus Operator is there; {names} is set up")
     message = f"Prometheus Operator is there, and no monitor of Trainshed in {namespace}: docs/how-to/monitoring.md"

@@ -1,0 +1,124 @@
+"""`trainshed doctor` takes no Deployment of another user for the operator."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+
+import pytest
+
+from trainshed.cli.connection import Cluster
+from trainshed.cli.installation import examine, find_installed
+from trainshed.client.job_reader import JobReader
+from trainshed.client.transport import Answer, RestClient
+
+LEASE = {"spec": {"holderIdentity": "pod-a", "renewTime": "2020-01-01T12:00:00Z", "leaseDurationSeconds": 2**31 - 1}}
+SUBJECT = {"kind": "ServiceAccount", "namespace": "sys", "name": "trainshed"}
+BINDING = {"metadata": {"name": "trainshed"}, "roleRef": {"name": "trainshed"}, "subjects": [SUBJECT]}
+ELSEWHERE = "--lease-namespace=../../../../api/v1/namespaces/victim/services/web:80/proxy"
+
+
+def deployed(namespace: str, *flags: str, ready: int = 1, **fields: object) -> dict:
+    container = {"image": "trainshed", "args": list(flags), **fields}
+    return {
+        "metadata": {"name": "op", "namespace": namespace, "labels": {"app.kubernetes.io/name": "trainshed"}},
+        "spec": {"replicas": 1, "template": {"spec": {"serviceAccountName": "trainshed", "containers": [container]}}},
+        "status": {"readyReplicas": ready},
+    }
+
+
+class ApiServer:
+    """A transport to an API server with these Deployments and ClusterRoleBindings, None if they may not be listed."""
+
+    def __init__(self, deployments: list[dict], bindings: list[dict] | None) -> None:
+        self.deployments, self.bindings = deployments, bindings
+        self.leases: list[str] = []
+
+    async def exchange(self, request) -> Answer:
+        path = request.path
+        if path.endswith("/deployments"):
+            return self._page(request.query)
+        if path.endswith("/clusterrolebindings"):
+            body = {"metadata": {}, "items": self.bindings}
+            return Answer(200, json.dumps(body).encode()) if self.bindings is not None else Answer(403)
+        if path.endswith("/op"):
+            namespace = path.split("/")[-3]
+            return Answer(
+                200, json.dumps(next(d for d in self.deployments if d["metadata"]["namespace"] == namespace)).encode()
+            )
+        if "leases" in path:
+            self.leases.append(path)
+            return Answer(200, json.dumps(LEASE).encode())
+        known = {"/version": {"gitVersion": "v1.33.0"}, "/apis": {"groups": []}}
+        return Answer(200, json.dumps(known[path]).encode()) if path in known else Answer(404)
+
+    def _page(self, query) -> Answer:
+        number = int(query.get("continue", 0))
+        following = str(number + 1) if number + 1 < len(self.deployments) else ""
+        items = self.deployments[number : number + 1]
+        return Answer(200, json.dumps({"metadata": {"continue": following}, "items": items}).encode())
+
+
+async def said(server: ApiServer) -> dict[str, list[str]]:
+    """What is said about the operator, by the verdict."""
+    rest = RestClient(server)
+    found: dict[str, list[str]] = {}
+    async for one in examine(Cluster(JobReader(rest), "ml", rest), "1.0"):
+        if one.part in ("Operator", "Leader"):
+            found.setdefault(str(one.verdict), []).append(f"{one.part} {one.message}")
+    return found
+
+
+FORGED = deployed("a-tenant", ELSEWHERE, "--gang-scheduler-name=volcano", ready=0)
+OWN = deployed("sys")
+
+
+@pytest.mark.parametrize(
+    ("bindings", "leases", "sentence"),
+    [
+        ([BINDING], 1, "OK Operator Deployment sys/op: 1 of 1 replicas are ready"),
+        (
+            [],
+            0,
+            "WARNING Operator no ClusterRoleBinding of Deployment a-tenant/op is known",
+        ),
+        (None, 0, "UNKNOWN Operator you are not permitted to look: ask for the right to list clusterrolebindings"),
+    ],
+)
+async def test_a_deployment_that_any_user_may_have_created_fails_nothing(bindings, leases, sentence):
+    server = ApiServer([FORGED, OWN], bindings)
+    found = await said(server)
+    assert "FAILED" not in found
+    assert any(f"{verdict} {text}".startswith(sentence) for verdict, texts in found.items() for text in texts), found
+    assert server.leases == ["/apis/coordination.k8s.io/v1/namespaces/sys/leases/trainshed"] * leases
+    installed = await find_installed(RestClient(server))
+    assert installed.settings is None or not installed.settings.job_defaults.gang_scheduler
+
+
+@pytest.mark.parametrize("flag", [ELSEWHERE, "--lease-name=../../../x", "--lease-name=a/b", "--lease-namespace=a.b"])
+async def test_flags_choose_no_other_path_than_that_of_a_lease(flag):
+    server = ApiServer([deployed("a-tenant", flag)], [])
+    found = await said(server)
+    assert server.leases == []
+    assert found["UNKNOWN"][0].startswith("Leader the operator has flags that trainshed here does not know")
+
+
+async def test_the_only_deployment_is_taken_for_that_of_an_operator_of_single_namespaces():
+    server = ApiServer([deployed("sys", "--lease-name=own")], [])
+    found = await said(server)
+    assert server.leases == ["/apis/coordination.k8s.io/v1/namespaces/sys/leases/own"]
+    assert "FAILED" not in found
+    found = await said(ApiServer([deployed("sys", ready=0)], []))
+    assert "so that no job is started" in found["FAILED"][0]
+
+
+@pytest.mark.parametrize("bindings", [[BINDING], []])
+async def test_of_deployments_of_other_users_little_is_kept(bindings):
+    large = [deployed(f"t{number}", env=[{"name": "A"}] * 20_000) for number in range(8)]
+    server = ApiServer([*large, OWN], bindings)
+    tracemalloc.start()
+    installed = await find_installed(RestClient(server))
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(installed.deployments) == (1 if bindings else 9)
+    assert (kept < 1_000_000, peak < 20_000_000) == (True, True), "one of them has some 5 MB"
