@@ -59,6 +59,11 @@ def kubelet(bed: Bed, user: UserClient) -> Kubelets:
     return lambda times: TimedKubelet.start(bed.kubeconfig, user.namespace, times)
 
 
+def told(user: UserClient, bed: Bed, name: str) -> str:
+    """The story of a job."""
+    return Person(bed.kubeconfig, user.namespace).says("explain", name)
+
+
 def state(user: UserClient, kind: str, name: str) -> Callable[[], str]:
     return lambda: user.state(kind, name)
 
@@ -153,7 +158,7 @@ def test_node_selectors_and_tolerations_of_a_flavour_reach_the_pods_and_leave_wi
         assert not template.get("nodeSelector")
 
 
-def test_a_job_that_is_deactivated_gives_its_quota_back_and_runs_again_when_it_is_activated(user, kubelet):
+def test_a_job_that_is_deactivated_gives_its_quota_back_and_runs_again_when_it_is_activated(bed, user, kubelet):
     queues = Queues(user, 2)
     with kubelet(lambda _: Times()):
         user.create(queued(job("JAXJob", "mnist", Worker=2)))
@@ -161,18 +166,28 @@ def test_a_job_that_is_deactivated_gives_its_quota_back_and_runs_again_when_it_i
         queues.patch_workload("mnist", {"spec": {"active": False}})
         eventually(lambda: user.pods() == [] and queues.usage() == 0, 30)
         assert user.state("JAXJob", "mnist") == "Suspended"
+        assert "is deactivated: its spec.active is false (The workload is deactivated)" in told(user, bed, "mnist")
         queues.patch_workload("mnist", {"spec": {"active": True}})
         eventually(lambda: user.state("JAXJob", "mnist") == "Running", 30)
 
 
-def test_a_job_larger_than_the_quota_waits_whole_and_one_that_is_deleted_while_it_waits_leaves_nothing(user, kubelet):
+def test_a_job_larger_than_the_quota_waits_whole_and_one_that_is_deleted_while_it_waits_leaves_nothing(
+    bed, user, kubelet
+):
     queues = Queues(user, 2)
     with kubelet(lambda _: Times(runs=1)):
         user.create(queued(job("PaddleJob", "big", Worker=3)))
         eventually(lambda: user.state("PaddleJob", "big") == "Suspended", 30)
         always(lambda: user.pods() == [], 2)
-        user.delete_job("PaddleJob", "big")
-        eventually(lambda: "big" not in queues.workloads(), 30)
+        user.create(queued(job("PaddleJob", "bigger", Worker=4)))
+        eventually(lambda: "insufficient quota for cpu in flavor" in told(user, bed, "bigger"), 30)
+        for number, name in enumerate(("big", "bigger"), 1):
+            text = told(user, bed, name)
+            assert f"It is number {number} of the 2 that wait in LocalQueue research, by priority and age" in text
+            assert "and never starts: request less" in text
+        for name in ("big", "bigger"):
+            user.delete_job("PaddleJob", name)
+        eventually(lambda: not queues.workloads(), 30)
         user.create(queued(job("PaddleJob", "small", Worker=2)))
         eventually(lambda: user.state("PaddleJob", "small") == "Succeeded", 60)
 

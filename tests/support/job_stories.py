@@ -206,16 +206,15 @@ def in_queue(*conditions: tuple[str, str, str, str], place: QueuePlace | None = 
     return Queue(known, place=place)
 
 
-SHORTAGE = (
-    "couldn't assign flavors to pod set worker: insufficient unused quota for nvidia.com/gpu in flavor gpus, 8 more"
-)
-QUOTA = ("QuotaReserved", "False", "WaitingForQuota", f"{SHORTAGE} needed")
+PENDING, FLAVORS = ("QuotaReserved", "False", "Pending"), "couldn't assign flavors to pod set worker:"
+QUOTA = (*PENDING, f"{FLAVORS} insufficient unused quota for nvidia.com/gpu in flavor gpus, 8 more needed")
+TOO_MUCH = "insufficient quota for nvidia.com/gpu in flavor gpus, current podset request (24) > maximum capacity (16)"
 PREEMPTED = "Preempted to accommodate a workload (UID: 1, JobUID: 2) due to prioritization in the ClusterQueue"
 CHECKS = [{"name": "provisioning", "state": "Pending", "message": "waiting for 4 nodes of pool h100"}]
 LEFT = {"requeueState": {"count": 2, "requeueAt": "2026-01-01T12:06:10Z"}}
 
 
-def nobody(job: Job, second: float = 600, **spec: object) -> Story:
+def unseen(job: Job, second: float = 600, **spec: object) -> Story:
     """The operator has not seen the job."""
     return story.tell(Facts(seen(job, now=at(second))), {"metadata": {}, "spec": {"runPolicy": spec}}, None)
 
@@ -261,7 +260,7 @@ UNMOUNTED = {"waiting": True, "reason": "ContainerCreating"}
 INIT = {"name": "prep", "init": True}
 RUNTIME = (
     "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed:"
-    ' unable to start container process: exec: "trian.py": executable file not found in $PATH'
+    ' unable to start container process: exec: "trains.py": executable file not found in $PATH'
 )
 WEBHOOK = 'admission webhook "policy.example" denied the request: every pod needs the label team'
 POLICY = "ValidatingAdmissionPolicy 'team' with binding 'team' denied request: every pod needs the label team"
@@ -321,7 +320,7 @@ STORIES: dict[str, Callable[[], Story]] = {
     "traceback": of(fails, "Never", code=1, why="Error", words=TRACEBACK),
     "traceback-retried": of(fails, "OnFailure", "worker-0", "worker-2", code=1, why="Error", words=TRACEBACK),
     "traceback-exit-code": of(fails, "ExitCode", code=1, why="Error", words=TRACEBACK),
-    "command-not-found": of(fails, "Never", code=127, why="Error", ended=2, words="sh: 1: trian.py: not found"),
+    "command-not-found": of(fails, "Never", code=127, why="Error", ended=2, words="sh: 1: trains.py: not found"),
     "start-error": of(fails, "Never", code=128, why="StartError", ended=2, words=RUNTIME),
     "oom": of(fails, code=137, why="OOMKilled"),
     "oom-without-limit": of(
@@ -368,6 +367,8 @@ STORIES: dict[str, Callable[[], Story]] = {
     # Kueue.
     "queue": of(suspended, in_queue(QUOTA, place=QueuePlace(2, 5, 7))),
     "queue-as-far-as-seen": of(suspended, in_queue(QUOTA, place=QueuePlace(0, 3))),
+    "queue-too-small": of(suspended, in_queue((*PENDING, f"{FLAVORS} {TOO_MUCH}"), place=QueuePlace(0, 1))),
+    "queue-missing": of(suspended, in_queue((*PENDING, "LocalQueue gpus doesn't exist"))),
     "queue-evicted": of(
         suspended, in_queue(("Evicted", "True", "PodsReadyTimeout", "Exceeded 5m"), QUOTA, status=LEFT)
     ),
@@ -386,10 +387,10 @@ STORIES: dict[str, Callable[[], Story]] = {
     "runs": runs,
     "runs-on-many-nodes": many_nodes,
     "changed-template": changed_template,
-    "not-seen": of(nobody, a_training()),
-    "not-seen-yet": of(nobody, a_training(), second=3),
+    "not-seen": of(unseen, a_training()),
+    "not-seen-yet": of(unseen, a_training(), second=3),
     "operator-stopped": of(overdue, code=1, why="Error", words=TRACEBACK),
     "managed-elsewhere": of(
-        nobody, a_training(policy=run_policy(managed_elsewhere=True)), managedBy="kueue.x-k8s.io/multikueue"
+        unseen, a_training(policy=run_policy(managed_elsewhere=True)), managedBy="kueue.x-k8s.io/multikueue"
     ),
 }

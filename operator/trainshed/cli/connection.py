@@ -80,7 +80,7 @@ def run(options: ClusterOptions, work: Callable[[Cluster], Awaitable[int]]) -> N
     """Run a command on the cluster and exit with its result; an error is one line that says what to do."""
     try:
         code = asyncio.run(_run(options, work))
-    except BrokenPipeError:  # whoever read the output has seen enough: click ends the command in silence
+    except BrokenPipeError:  # the reader of the output has seen enough: click ends the command in silence
         raise
     except (ApiError, NoCredentials, NoSuchJob, OSError) as error:
         raise click.ClickException(sentence(error)) from error

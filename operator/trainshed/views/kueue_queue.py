@@ -21,6 +21,34 @@ UNMANAGED = (
     "configuration). To start the job without Kueue, remove the label kueue.x-k8s.io/queue-name, then run trainshed "
     "resume {job}"
 )
+#: What to do if a job does not start by itself, by the reason of the condition QuotaReserved. Kueue 0.19 sets these
+#: reasons only with a feature gate, and otherwise Pending: then words of its message tell, of which the first counts.
+NEVER = {
+    "ExceedsMaxQuota": (
+        "The job needs more than its queue can ever give, and never starts: request less, use another queue, or ask "
+        "for a larger quota."
+    ),
+    "NoMatchingFlavor": (
+        "No flavour of the queue fits nodeSelector, affinity and tolerations of the template: change them, or use "
+        "another queue."
+    ),
+    "Misconfigured": (
+        "Check the label kueue.x-k8s.io/queue-name: kubectl get localqueue shows the queues of the namespace. Their "
+        "ClusterQueue has to exist, and to have a quota for each resource that the job requests."
+    ),
+    "Suspended": "The queue is stopped, or not active: ask its administrator when it goes on.",
+}
+NEVER_WORDS = {
+    "> maximum capacity": "ExceedsMaxQuota",
+    "untolerated taint": "NoMatchingFlavor",
+    "doesn't match node affinity": "NoMatchingFlavor",
+    "doesn't exist": "Misconfigured",
+    "unavailable in ClusterQueue": "Misconfigured",
+    "is stopped": "Suspended",
+    "is inactive": "Suspended",
+}
+#: What it says of a flavour that may have room later, whatever it says of others.
+LATER = "insufficient unused quota"
 #: Why Kueue takes quota away, by the reason of the condition Evicted: what to do that `advice.KUEUE` does not say.
 EVICTED = {
     "PodsReadyTimeout": (
@@ -77,7 +105,7 @@ def _checks(workload: Document) -> Iterator[str]:
 
 def next_step(queue: Queue, now: datetime) -> str:
     """Return what Kueue does next with a job that is suspended."""
-    if queue.workload is None or not is_waiting(queue.workload):
+    if queue.workload is None or not is_waiting(queue.workload) or _never(queue.workload):
         return ""
     state = as_mapping(as_mapping(queue.workload.get("status")).get("requeueState"))
     time = parse_time(state.get("requeueAt"))
@@ -96,8 +124,18 @@ def what_to_do(queue: Queue) -> str:
     found = _conditions(queue.workload)
     if _is_true(found, "QuotaReserved"):
         return "The controller of the AdmissionCheck decides; its message says what it waits for."
-    reason = parse_text(found["Evicted"].get("reason")) if _is_true(found, "Evicted") else ""
-    return " ".join(filter(None, (EVICTED.get(reason, ""), advice.KUEUE)))
+    if never := _never(queue.workload):
+        return never
+    evicted = EVICTED.get(parse_text(found["Evicted"].get("reason")), "") if _is_true(found, "Evicted") else ""
+    return " ".join(filter(None, (evicted, advice.KUEUE)))
+
+
+def _never(workload: Document) -> str:
+    """Return what to do about a Workload that does not get quota by itself; empty about one that may."""
+    reserved = _conditions(workload).get("QuotaReserved", {})
+    message = _message(reserved)
+    words = "" if LATER in message else next((reason for text, reason in NEVER_WORDS.items() if text in message), "")
+    return NEVER.get(parse_text(reserved.get("reason"))) or NEVER.get(words, "")
 
 
 def _conditions(workload: Document) -> dict[str, Document]:
