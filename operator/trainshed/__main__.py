@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -21,8 +22,17 @@ def run(config: Config) -> int:
     return manager.run(config)
 
 
+def prepare_output() -> None:
+    """Let no character of a log or a name end a command whose output has another encoding, and no closed output."""
+    if sys.stdout is None:  # it was closed when the program began
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - for as long as the program runs
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
 def main() -> None:
     """Run the command line, under the name by which it was called: kubectl runs `kubectl-trainshed`."""
+    prepare_output()
     name = "kubectl trainshed" if sys.argv[0].rpartition(os.sep)[2].startswith("kubectl-") else None
     cli(obj=run, auto_envvar_prefix="TRAINSHED", prog_name=name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -54,3 +55,16 @@ def test_every_command_is_listed_with_its_help_for_those_who_need_it(columns, li
 @pytest.mark.parametrize("command", ["get", "events", "wait", "logs", "explain"])
 def test_a_command_of_users_begins_without_the_models_of_specs(command):
     assert not {"pydantic", "trainshed.lint"} & loaded(command, "--help")
+
+
+@pytest.mark.parametrize("output", [{"PYTHONIOENCODING": "latin-1"}, ">&-"])
+def test_no_output_ends_a_command_with_a_traceback(tmp_path, output):
+    container = {"name": "pytorch", "image": "example.com/train:1", "env": [{"name": "GREETING", "value": "✓ 漢"}]}
+    roles = {"Worker": {"replicas": 1, "template": {"spec": {"containers": [container]}}}}
+    job = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "mnist"}}
+    (tmp_path / "job.json").write_text(json.dumps({**job, "spec": {"pytorchReplicaSpecs": roles}}))
+    closed, environment = (output, {}) if isinstance(output, str) else ("", output)
+    words = ["sh", "-c", f'exec "$0" -m trainshed render -f "$1" {closed}', sys.executable, str(tmp_path / "job.json")]
+    done = subprocess.run(words, capture_output=True, text=True, env=os.environ | environment, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert closed or r"\u2713" in done.stdout

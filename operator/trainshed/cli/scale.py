@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from trainshed.api.coerce import as_mapping
+from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Document
 from trainshed.client.job_reader import JobKind
 from trainshed.client.job_writer import JobWriter
-from trainshed.views.rows import full_name
+from trainshed.views.rows import full_name, listed
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
 from .job_changes import changed, dry_run_option, for_each, queued_by
@@ -49,7 +50,7 @@ def _patch(job: Document, field: str, role: str, replicas: int) -> Document:
     roles = as_mapping(as_mapping(job.get("spec")).get(field))
     found = next((name for name in roles if name.lower() == role.lower()), None)
     if found is None:
-        raise click.ClickException(f"{full_name(job)} has no replicas of type {role}, but {' and '.join(roles)}")
+        raise click.ClickException(one_line(f"{full_name(job)} has no replicas of type {role}, but {listed([*roles])}"))
     return {"spec": {field: {found: {"replicas": replicas}}}}
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from trainshed.api.coerce import as_mapping, as_sequence
 from trainshed.api.framework import (
     Defaults,
     Environment,
@@ -219,9 +220,8 @@ def validate(job: Job, _defaults: JobDefaults) -> tuple[str, ...]:
 def computes(job: Job) -> bool:
     """Return whether the launcher requests a GPU, and so is a host of ranks; v1's rule."""
     launcher = job.of(LAUNCHER)
-    containers = (launcher.template.get("spec") or {}).get("containers") or () if launcher else ()
-    limits = ((container.get("resources") or {}).get("limits") or {} for container in containers)
-    return any("gpu" in resource for found in limits for resource in found)
+    resources = (container.get("resources") for container in (_containers(launcher.template) if launcher else ()))
+    return any("gpu" in name for found in resources for name in as_mapping(as_mapping(found).get("limits")))
 
 
 def config_name(job: Job) -> str:
@@ -236,7 +236,7 @@ def _account(job: Job) -> str:
 def _named_account(job: Job) -> str:
     """Return the account that the launcher names, if it is not the job's own."""
     launcher = job.of(LAUNCHER)
-    spec = (launcher.template.get("spec") or {}) if launcher else {}
+    spec = as_mapping(launcher.template.get("spec")) if launcher else {}
     account = str(spec.get("serviceAccountName") or "")
     return "" if account == launcher_name(job.name) else account
 
@@ -292,11 +292,16 @@ def init_containers(job: Job, replica: Replica, job_defaults: JobDefaults) -> tu
     return (delivery,)
 
 
+def _containers(template: Document) -> Iterator[Document]:
+    """Yield the containers of a template; another CRD than Trainshed's may accept anything in their place."""
+    return map(as_mapping, as_sequence(as_mapping(template.get("spec")).get("containers")))
+
+
 def _words(template: Document) -> Iterator[str]:
     """Yield the words of the commands and arguments in a template."""
-    for container in (template.get("spec") or {}).get("containers") or ():
+    for container in _containers(template):
         for part in ("command", "args"):
-            yield from (str(word) for word in container.get(part) or ())
+            yield from (str(word) for word in as_sequence(container.get(part)))
 
 
 MPI = Framework(

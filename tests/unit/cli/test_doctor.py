@@ -114,11 +114,11 @@ async def test_the_only_deployment_is_taken_for_that_of_an_operator_of_single_na
 
 @pytest.mark.parametrize("bindings", [[BINDING], []])
 async def test_of_deployments_of_other_users_little_is_kept(bindings):
-    large = [deployed(f"t{number}", env=[{"name": "A"}] * 20_000) for number in range(8)]
+    large = [deployed(f"t{number}", env=[{"name": "A"}] * 5_000) for number in range(6)]
     server = ApiServer([*large, OWN], bindings)
     tracemalloc.start()
     installed = await find_installed(RestClient(server))
     kept, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert len(installed.deployments) == (1 if bindings else 9)
-    assert (kept < 1_000_000, peak < 20_000_000) == (True, True), "one of them has some 5 MB"
+    assert len(installed.deployments) == (1 if bindings else 7)
+    assert (kept < 300_000, peak < 6_000_000) == (True, True), "one of them has some 1.3 MB"

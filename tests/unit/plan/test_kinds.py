@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from support import jobs
 from support.builders import FRAMEWORKS, a_job, a_pod, at, deleted, look, made, message, pods_of, running, states
+from trainshed import rendering
+from trainshed.api import parse
+from trainshed.api.actions import Snapshot
+from trainshed.api.framework import JobDefaults
+from trainshed.plan import plan
 
 #: kind, roles, who decides, and how v1 calls the job.
 KINDS = [
@@ -67,3 +73,19 @@ def test_a_group_that_lost_a_member_starts_again_as_a_whole(kind, roles):
     decision = look(job, *pods_of(job, pod(job, "worker-1", "Failed", 137)), status=running(job))
     assert states(decision.status)[-1] == "Restarting"
     assert sorted(deleted(decision)) == sorted(f"mnist-{replica}" for replica in job.all_replicas)
+
+
+@pytest.mark.parametrize(
+    "containers",
+    [5, {"a": 1}, [3], [{"command": 5}], [{"args": {"a": 1}}], [{"resources": 3}], [{"resources": {"limits": 3}}]],
+)
+@pytest.mark.parametrize("framework", rendering.KINDS.values(), ids=lambda framework: framework.api_version[-2:])
+def test_a_started_job_is_suspended_whatever_another_crd_has_accepted_as_containers(framework, containers):
+    document = jobs.smallest(framework.kind, "mnist", policy={"suspend": True})
+    for role in jobs.KINDS[framework.kind].least:
+        jobs.pod_spec(document, role)["containers"] = containers
+    document["metadata"] |= {"uid": "job-uid", "namespace": "ml", "generation": 1, "resourceVersion": "1"}
+    job = parse.job(document, framework, JobDefaults())
+    worker = a_pod("worker-0")
+    snapshot = Snapshot(job, framework, JobDefaults(), running(a_job(worker=1)), (worker,), (), at(5))
+    assert deleted(plan(snapshot)) == [worker.name]
