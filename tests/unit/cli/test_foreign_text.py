@@ -11,13 +11,14 @@ from typing import TextIO
 
 import pytest
 import yaml
+from click import ClickException
 from click.testing import CliRunner
 
 from support.cluster_objects import ENTITLED, deployment
 from support.jobs import pytorchjob
 from support.listed_cluster import Objects, listed_cluster
 from trainshed.api.foreign_text import json_escaped
-from trainshed.cli import cli
+from trainshed.cli import cli, scale
 
 FORGED = "Cluster ok"
 #: Clears the screen, names the window, colours in the 8-bit form, turns the direction twice, and begins a line.
@@ -235,3 +236,11 @@ def test_json_has_no_character_that_acts_on_a_terminal_and_means_the_same():
     assert all(map(str.isprintable, text.split("\n")))
     assert json.loads(text) == {"note": CHARACTERS}
     assert "é😀" in text
+
+
+def test_roles_of_a_spec_forge_no_line():
+    job = pytorchjob("a", Worker=1)
+    job["spec"]["pytorchReplicaSpecs"][HOSTILE] = {"replicas": 1}
+    with pytest.raises(ClickException) as refused:
+        scale._patch(job, "pytorchReplicaSpecs", "PS", 1)
+    assert is_harmless(refused.value.message)
