@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainshed.api.coerce import as_mapping, as_sequence
 from trainshed.api.framework import (
     Defaults,
     Environment,
@@ -350,8 +349,8 @@ def dependents(job: Job, _defaults: JobDefaults, _pods: PodNames) -> tuple[Desir
 def _has_resources(job: Job) -> bool:
     """Return whether a container of the workers has requests or limits, which fit the namespace."""
     group = job.of("Worker")
-    containers = as_sequence(as_mapping(group.template.get("spec")).get("containers")) if group else ()
-    return any(as_mapping(container).get("resources") for container in containers)
+    containers = (group.template.get("spec") or {}).get("containers") or () if group else ()
+    return any(container.get("resources") for container in containers)
 
 
 def init_containers(job: Job, replica: Replica, job_defaults: JobDefaults) -> tuple[Document, ...]:
