@@ -22,7 +22,7 @@ ROOM, NODES, LINES = 60, 3, 12
 
 
 class Doing(msgspec.Struct, frozen=True):
-    """What a replica does: `key` is the same for those that are told together, with the text of the first."""
+    """What a replica does: `key` is the same for those that are named together, with the text of the first."""
 
     key: tuple[str, ...]
     before: str

@@ -156,7 +156,7 @@ OF_A_JOB = (
     *("get", "get -o wide", "get -o name", "get -o yaml", "get -o json", "get pytorchjob/a", "explain a", "events a"),
     *("logs a --timestamps", "top a", "wait a", "stacks a", "stacks a -o json", "suspend a"),
     *("resume a", "restart a", "scale a --replicas 2 --role Master", "delete a", "delete a --dry-run", "doctor"),
-    *("submit -f FILE --no-follow", "submit -f FILE --dry-run", "lint -f FILE"),
+    *("submit -f FILE --no-follow", "submit -f FILE --dry-run", "lint -f FILE", "plan -f FILE"),
 )
 
 
