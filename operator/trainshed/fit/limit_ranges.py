@@ -105,13 +105,20 @@ def _refused(item: Bounds, name: str, asked: Amounts, limits: Amounts) -> Iterat
         if resource in limits:
             yield from _too_little(item, name, resource, least, ("limit", limits[resource]))
     for resource, most in item.most.items():
-        has = limits.get(resource)
-        if has is None or has > most:
-            what = f"no limit of {resource}" if has is None else f"a limit of {shown(resource, has)} {resource}"
-            text = f"{name} has {what}, and LimitRange {item.range} permits at most {shown(resource, most)}"
+        if what := _too_much(resource, most, asked.get(resource, 0), limits.get(resource)):
+            text = f"{name} {what}, and LimitRange {item.range} permits at most {shown(resource, most)}"
             yield Assessment(Fit.REFUSED, PART, text)
     for resource, ratio in item.ratio.items():
         yield from _out_of_ratio(item, name, resource, ratio, (asked.get(resource), limits.get(resource)))
+
+
+def _too_much(resource: str, most: int, asked: int, limit: int | None) -> str:
+    """Return which amount is too much; the limit of a pod may be less than what it requests."""
+    if limit is None:
+        return f"has no limit of {resource}"
+    if limit > most:
+        return f"has a limit of {shown(resource, limit)} {resource}"
+    return f"requests {shown(resource, asked)} {resource}" if asked > most else ""
 
 
 def _too_little(

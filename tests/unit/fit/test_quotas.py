@@ -136,6 +136,11 @@ def bounds(kind: str = "Container", **fields: dict) -> list[limit_ranges.Bounds]
         ),
         (bounds(maxLimitRequestRatio={"cpu": "2"}), demand(limits={}), "or one is missing"),
         (bounds("Pod", max={"cpu": "1"}), demand(limits={"cpu": "2"}), "the pod of Worker has a limit of 2 cpu"),
+        (
+            bounds("Pod", max={"cpu": "2"}),
+            demand(limits={"cpu": "1"}, resources={"requests": {"cpu": "9"}}),
+            "the pod of Worker requests 9 cpu, and LimitRange r permits at most 2",
+        ),
         (bounds("PersistentVolumeClaim", max={"storage": "1"}), demand(), None),
         (
             bounds(default={"cpu": "1"}),
