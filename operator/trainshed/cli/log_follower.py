@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass
 
 import click
@@ -89,21 +90,22 @@ class Source:
         self.error: ApiError | None = None
         self.last = self._note = ""
 
-    async def lines(self) -> AsyncIterator[LogLine]:
+    async def lines(self) -> AsyncGenerator[LogLine, None]:
         """Yield the lines that are new since the last call."""
         self.error, after = None, self.last
         document = self._target.document
         namespace, replica = document["metadata"]["namespace"], self._wanted.name(self._pod, document)
         query = self._wanted.query(self._target.container(self._pod), after)
         try:
-            async for content in self._cluster.reader.log(namespace, self._pod.name, query):
-                line = log_lines.parse(replica, content, colour=sys.stdout.isatty())
-                if line.time > after:  # `sinceTime` has whole seconds only
-                    self.last = line.time
-                    yield line
-                elif not line.time and line.text not in ("", self._note):  # the kubelet's own, the same each time
-                    self._note = line.text
-                    yield replace(line, time=self.last)
+            async with aclosing(self._cluster.reader.log(namespace, self._pod.name, query)) as log:
+                async for content in log:
+                    line = log_lines.parse(replica, content, colour=sys.stdout.isatty())
+                    if line.time > after:  # `sinceTime` has whole seconds only
+                        self.last = line.time
+                        yield line
+                    elif not line.time and line.text not in ("", self._note):  # the kubelet's own, the same each time
+                        self._note = line.text
+                        yield replace(line, time=self.last)
         except ApiError as error:
             self.error = error
 
@@ -190,8 +192,9 @@ class Follower:
         """
         source, tries = Source(self._cluster, pod, self._target, self._wanted), TRIES
         while True:
-            async for line in source.lines():
-                self._printer.show(line)
+            async with aclosing(source.lines()) as lines:
+                async for line in lines:
+                    self._printer.show(line)
             if not self._has_ended(pod):
                 await self._news.wait()
             if self._has_ended(pod) or isinstance(source.error, Forbidden):

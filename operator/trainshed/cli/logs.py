@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing
 from heapq import heapify, heappop, heappush
 
 import click
@@ -55,24 +56,28 @@ async def _logs(cluster: Cluster, name: str, wanted: Wanted) -> int:
     failed = 0
     for start in range(0, len(pods), AT_ONCE):
         sources = [Source(cluster, pod, target, wanted) for pod in pods[start : start + AT_ONCE]]
-        async for line in merged([source.lines() for source in sources]):
-            printer.show(line)
+        async with aclosing(merged([source.lines() for source in sources])) as lines:
+            async for line in lines:
+                printer.show(line)
         failed += sum(source.report() for source in sources)
     return 1 if failed == len(pods) else 0
 
 
-async def merged(sources: list[AsyncIterator[LogLine]]) -> AsyncIterator[LogLine]:
+async def merged(sources: list[AsyncGenerator[LogLine, None]]) -> AsyncGenerator[LogLine, None]:
     """Yield the lines of all sources by time; each source has its lines in order."""
-    # All at once: a node that does not answer costs its time-out, and there may be many.
-    firsts = await asyncio.gather(*map(_next, sources))
-    heads = [(line, number) for number, line in enumerate(firsts) if line]
-    heapify(heads)
-    while heads:
-        line, number = heappop(heads)
-        yield line
-        if following := await _next(sources[number]):
-            heappush(heads, (following, number))
+    async with AsyncExitStack() as stack:
+        for source in sources:
+            await stack.enter_async_context(aclosing(source))
+        # All at once: a node that does not answer costs its time-out, and there may be many.
+        firsts = await asyncio.gather(*map(_next, sources))
+        heads = [(line, number) for number, line in enumerate(firsts) if line]
+        heapify(heads)
+        while heads:
+            line, number = heappop(heads)
+            yield line
+            if following := await _next(sources[number]):
+                heappush(heads, (following, number))
 
 
-async def _next(source: AsyncIterator[LogLine]) -> LogLine | None:
+async def _next(source: AsyncGenerator[LogLine, None]) -> LogLine | None:
     return await anext(source, None)

@@ -6,7 +6,7 @@ The kinds are those that the cluster serves: it says so itself, and no module of
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from itertools import islice
 from typing import Generic, TypeVar
 
@@ -213,7 +213,7 @@ class JobReader:
             found += [event for event in about if event["involvedObject"]["uid"] in known]
         return found
 
-    def log(self, namespace: str, pod: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
+    def log(self, namespace: str, pod: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         """Yield the lines of the log of a container of a pod, with the options of the API in `query`."""
         return self.rest.log(Path(CORE, "pods", namespace, pod, "log"), query)
 

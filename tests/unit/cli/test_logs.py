@@ -210,3 +210,28 @@ def test_an_interruption_at_the_end_loses_nothing(capsys):
     over = (a_pod("worker-0", "Succeeded", code=0),)
     replies = Replies([WORKERS[:1], over], {"mnist-worker-0": [[at(1, "a"), 1.5, Unavailable("lost")], [at(2, "b")]]})
     assert printed(replies, capsys, follow=True)[1] == ["worker-0 | a", "worker-0 | b"]
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_logs_are_closed_if_nothing_more_can_be_printed(monkeypatch, follow):
+    closed = []
+
+    class Closing(Replies):
+        async def log(self, _namespace: str, pod: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
+            try:
+                yield at(1, "a")
+                yield at(2, "b")
+            finally:
+                await asyncio.sleep(0)
+                closed.append(pod)
+
+    def is_full(*_: object, **__: object) -> None:
+        raise BrokenPipeError
+
+    async def story() -> int:
+        monkeypatch.setattr(log_follower.click, "echo", is_full)
+        with pytest.raises((BrokenPipeError, ExceptionGroup)):
+            await logs._logs(Cluster(Closing([WORKERS] * 9, {}), "ml", None), "mnist", wanted(follow=follow))
+        return len(closed)
+
+    assert in_virtual_time(story()) == 2
