@@ -62,7 +62,20 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
             raise TooLong(f"an argument or a variable has more than {LONGEST} bytes after $({name}) is replaced")
         return value
 
-    return REFERENCE.sub(replacement, text)
+    end = _end_of_references(text)
+    return REFERENCE.sub(replacement, text[:end]) + text[end:].replace("$$", "$")
+
+
+def references(text: str) -> Iterator[str]:
+    """Yield the names of the variables that a text refers to."""
+    for found in REFERENCE.finditer(text, 0, _end_of_references(text)):
+        if found[1] is not None:
+            yield found[1]
+
+
+def _end_of_references(text: str) -> int:
+    """Return where the last reference may end: each beginning of one without an end would be looked for to the end."""
+    return text.rfind(")") + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +141,7 @@ class EnvironmentResolver:
 
     def __init__(self, find: Callable[[str, str, str], Document | None]) -> None:
         self._find = find
+        self._known: dict[tuple[str, str, str, bool], tuple[Document, dict[str, bytes]]] = {}
 
     def program(self, container: Document, facts: PodFacts) -> Program:
         """Return what a container starts; raises `ConfigError`, and `StartFailed` for what no process can have."""
@@ -158,40 +172,34 @@ class EnvironmentResolver:
             elif (value := self._value(entry.get("valueFrom") or {}, container, facts)) is not None:
                 yield entry["name"], value
 
-    def data(self, kind: str, namespace: str, name: str) -> dict[str, bytes] | None:
+    def data(self, kind: str, namespace: str, name: str, *, only_texts: bool = False) -> dict[str, bytes] | None:
         """Return the data of a ConfigMap or a Secret, None if it does not exist; raises `ConfigError`.
 
-        A null is an empty text, as for the API server.
+        Those of an object are decoded once, as thousands of variables may refer to it. With `only_texts` it is what
+        variables can get: of a ConfigMap no `binaryData`.
         """
         found = self._find(kind, namespace, name)
         if found is None:
             return None
-        texts, coded = (found.get(field) or {} for field in FIELDS[kind])
-        try:
-            decoded = {key: base64.b64decode(value or "") for key, value in coded.items()}
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f'{kind.lower()} "{name}" has illegal base64 data') from error
-        return decoded | {key: str("" if value is None else value).encode() for key, value in texts.items()}
+        place = (kind, namespace, name, only_texts and kind == CONFIG_MAP)
+        before, data = self._known.get(place, (None, {}))
+        if before is not found:
+            data = _decoded(found, kind, name, only_texts=place[-1])
+            self._known[place] = (found, data)
+        return data
 
     def _texts(self, kind: str, facts: PodFacts, reference: Document) -> dict[str, bytes]:
-        """Return what variables can get: of a ConfigMap the texts only."""
-        data = self._required(kind, facts.pod["metadata"]["namespace"], reference)
-        if kind == SECRET:
-            return data
-        found = self._find(kind, facts.pod["metadata"]["namespace"], reference["name"]) or {}
-        return {key: data[key] for key in found.get("data") or ()}
+        """Return what variables can get; raises `ConfigError`."""
+        data = self.data(kind, facts.pod["metadata"]["namespace"], reference["name"], only_texts=True)
+        if data is None and not reference.get("optional"):
+            raise ConfigError(f'{kind.lower()} "{reference["name"]}" not found')
+        return data or {}
 
     def _all_of(self, source: Document, facts: PodFacts) -> Iterator[tuple[str, str]]:
         for field, kind in (("configMapRef", CONFIG_MAP), ("secretRef", SECRET)):
             if reference := source.get(field):
                 for key, value in self._texts(kind, facts, reference).items():
                     yield f"{source.get('prefix') or ''}{key}", _text(value)
-
-    def _required(self, kind: str, namespace: str, reference: Document) -> dict[str, bytes]:
-        data = self.data(kind, namespace, reference["name"])
-        if data is None and not reference.get("optional"):
-            raise ConfigError(f'{kind.lower()} "{reference["name"]}" not found')
-        return data or {}
 
     def _value(self, source: Document, container: Document, facts: PodFacts) -> str | None:
         """Return the value from a source, empty without one; None if an optional reference leads nowhere."""
@@ -209,6 +217,16 @@ class EnvironmentResolver:
                 place = f"{facts.pod['metadata']['namespace']}/{reference['name']}"
                 raise ConfigError(f"couldn't find key {key} in {kind} {place}")
         return ""
+
+
+def _decoded(found: Document, kind: str, name: str, *, only_texts: bool) -> dict[str, bytes]:
+    """Return the data of an object; a null is an empty text, as for the API server. Raises `ConfigError`."""
+    texts, coded = (found.get(field) or {} for field in FIELDS[kind])
+    try:
+        decoded = {key: base64.b64decode(value or "") for key, value in ({} if only_texts else coded).items()}
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f'{kind.lower()} "{name}" has illegal base64 data') from error
+    return decoded | {key: str("" if value is None else value).encode() for key, value in texts.items()}
 
 
 def of_fields(container: Document) -> frozenset[str]:

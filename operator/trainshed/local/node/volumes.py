@@ -31,7 +31,7 @@ from trainshed.local.runtimes.protocol import Mount
 from trainshed.local.state_folder import CLAIMS
 from trainshed.local.stored_objects import CONFIG_MAP, SECRET
 
-from .environment import REFERENCE, ConfigError, EnvironmentResolver, PodFacts, expand
+from .environment import ConfigError, EnvironmentResolver, PodFacts, expand, references
 from .host_paths import CREATED, FILE, belongs_to_another, check_owners, stand_in, stand_in_path, wrong_type
 
 #: The sources of volumes that can be had on this machine.
@@ -336,8 +336,7 @@ def absolute(target: str) -> str:
 
 def _expanded(text: str, env: Mapping[str, str]) -> str:
     """Return a subPathExpr with the values of variables; raises `ConfigError`, as the kubelet does."""
-    names = (found[1] for found in REFERENCE.finditer(text))
-    if missing := sorted({name for name in names if name is not None and not env.get(name)}):
+    if missing := sorted({name for name in references(text) if not env.get(name)}):
         raise ConfigError(f"missing value for {', '.join(missing)}")
     below = expand(text, env)
     if problems := (*descending(below), *writable(below)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import time
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -14,7 +15,7 @@ from support.virtual_time import in_virtual_time
 from trainshed.local.cluster import LocalCluster
 from trainshed.local.differences import foreign_host_paths
 from trainshed.local.node.downward import NodeFacts
-from trainshed.local.node.environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand
+from trainshed.local.node.environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand, references
 from trainshed.local.node.host_paths import cannot_create
 from trainshed.local.node.volumes import Volume, Volumes, mounts
 from trainshed.local.runtimes.protocol import StartFailed
@@ -63,6 +64,7 @@ def facts(**spec) -> PodFacts:
         ("$($(A)", "$($(A)"),
         ("$x$(A)$", "$x1$"),
         ("$()", "$()"),
+        ("$(A)$$ $(", "1$ $("),
     ],
 )
 def test_references_are_expanded(text, expanded):
@@ -75,6 +77,26 @@ def test_references_that_multiply_fill_no_memory():
         variables[name] = expand(f"$({before})" * 10, variables)
     with pytest.raises(StartFailed, match=r"more than 131072 bytes after \$\(D\) is replaced"):
         expand("$(D)" * 10, variables)
+
+
+@pytest.mark.parametrize("text", ["$(" * 60_000, "$(A)" + "$($" * 40_000, "$$(" * 40_000])
+def test_references_without_an_end_take_no_time(text):
+    begun = time.process_time()
+    expand(text, {"A": "1"})
+    assert [*references(text)] in ([], ["A"])
+    assert time.process_time() - begun < 2
+
+
+def test_an_object_is_decoded_once_however_many_variables_refer_to_it(tmp_path):
+    known = {"data": {"big": base64.b64encode(b"x" * 600_000).decode(), "k": "eA=="}}
+    found = EnvironmentResolver(lambda *_: known)
+    source = {"secretKeyRef": {"name": "s", "key": "k"}}
+    begun = time.process_time()
+    program = found.program({"env": [{"name": f"V{n}", "valueFrom": source} for n in range(5_000)]}, facts())
+    assert time.process_time() - begun < 2
+    assert set(program.env.values()) == {"x"}
+    known = {"data": {"k": "eQ=="}}
+    assert found.program({"env": [{"name": "V", "valueFrom": source}]}, facts()).env == {"V": "y"}, "it has changed"
 
 
 def many(*names: str, text: str = "$(A)y") -> dict:
