@@ -29,6 +29,7 @@ from .protocol import ContainerSpec, Ends, Mount, Run, RuntimeContainer, Sandbox
 RANGE, SMALLEST = IPv4Network("198.18.0.0/15"), 1024
 #: What docker and podman say about a network whose addresses are in use.
 IN_USE = ("overlap", "already used", "already being used")
+END_OF_LINE = "\r\n"
 #: Microseconds of the period in which a container gets its share of the processors; the kernel's default.
 PERIOD = 100_000
 #: Seconds for which the removal of all containers is awaited, also where it goes on later, and between two questions
@@ -278,9 +279,9 @@ def mount_words(mounts: Iterable[Mount], is_own: Callable[[Mount], bool]) -> lis
             words += ["--volume", f"{mount.source}:{mount.target}:{'ro,' if mount.read_only else ''}z"]
             continue
         fields = ["type=bind", f"source={mount.source}", f"target={mount.target}"]
-        line = io.StringIO()
-        csv.writer(line, lineterminator="").writerow([*fields, *(["readonly"] if mount.read_only else ())])
-        words += ["--mount", line.getvalue()]
+        line = io.StringIO()  # the writer quotes only those ends of lines that it writes itself
+        csv.writer(line, lineterminator=END_OF_LINE).writerow([*fields, *(["readonly"] if mount.read_only else ())])
+        words += ["--mount", line.getvalue().removesuffix(END_OF_LINE)]
     return words
 
 

@@ -36,6 +36,12 @@ def test_paths_with_commas_and_quotes_are_mounted():
     assert line == 'type=bind,"source=/a,b""c",target=/data'
 
 
+@pytest.mark.parametrize("end", ["\n", "\r"])
+def test_a_path_with_an_end_of_line_takes_nothing_from_the_mount(end):
+    (_, line) = mount_words([Mount(Path("/a"), f"/data{end}b", read_only=True)], no_mount)
+    assert line == f'type=bind,source=/a,"target=/data{end}b",readonly'
+
+
 def test_command_replaces_the_entry_point_and_args_follow():
     spec = ContainerSpec("c", "image", ("python", "-m", "train"), ("--lr", "1"))
     assert container_words(spec, DockerCli("docker"), no_mount)[-7:] == [
