@@ -290,6 +290,13 @@ def _mounts(path: str, container: Document, volumes: Iterable[str]) -> Iterator[
 
 
 def _image(value: str) -> list[str]:
-    """Return why a value is not the name of an image; docker would take one that begins with - for an option."""
+    """Return why a value is not the name of an image.
+
+    docker would take one that begins with - for an option, and podman one with a transport, such as dir:/home/me or
+    oci:./images, for files of this machine.
+    """
     plain = value.isascii() and value.isprintable() and " " not in value
-    return [] if plain and not value.startswith("-") else [NOT_AN_IMAGE]
+    registry, slash, _ = value.partition("/")
+    host, colon, port = registry.rpartition(":")
+    transport = slash and colon and not (port.isdecimal() and (":" not in host or host.startswith("[")))
+    return [] if plain and not value.startswith("-") and not transport else [NOT_AN_IMAGE]

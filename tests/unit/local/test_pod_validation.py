@@ -34,6 +34,14 @@ def test_an_object_that_the_api_server_refuses_is_refused(kind, parts, problem):
             'spec.containers[0].image: Invalid value: "--privileged": must be the name of an image',
         ),
         (
+            pod(image="dir:/home/me"),
+            'spec.containers[0].image: Invalid value: "dir:/home/me": must be the name of an image',
+        ),
+        (
+            pod(image="oci:./images/x:1"),
+            'spec.containers[0].image: Invalid value: "oci:./images/x:1": must be the name of an image',
+        ),
+        (
             pod({"persistentVolumeClaim": {"claimName": "../../home"}}),
             'claimName: Invalid value: "../../home": a lowercase',
         ),
@@ -71,3 +79,8 @@ def test_a_problem_of_all_replicas_is_reported_once():
     bad = pod_names.REFUSED[0][0]
     second = {**bad, "metadata": {**bad["metadata"], "name": "other"}}
     assert [line.partition(":")[0] for line in problems((), [bad, second])] == ["pod pod"]
+
+
+@pytest.mark.parametrize("image", ["x", "x:1", "a/b:1", "host:5000/a/b@sha256:00", "[::1]:5000/a", "localhost/a:b"])
+def test_names_of_images_are_accepted(image):
+    assert problems((), [pod(image=image)]) == []
