@@ -36,14 +36,21 @@ POD_FIELDS = {
     "enableServiceLinks": "no variables of Services",
     "hostAliases": "no DNS",
     "hostIPC": "no namespaces of the host",
+    "hostnameOverride": "the host name is that of the pod",
     "hostNetwork": "no namespaces of the host",
     "hostPID": "no namespaces of the host",
     "imagePullSecrets": "no image",
     "nodeName": "one machine",
     "nodeSelector": "one machine",
+    "overhead": "no container runtime",
     "priorityClassName": "no scheduler",
+    "readinessGates": "a replica is ready once it runs",
+    "resourceClaims": "no devices of claims",
+    "resources": "no limits for all containers of a pod together",
     "runtimeClassName": "no container runtime",
     "schedulerName": "no scheduler",
+    "schedulingGates": "no scheduler",
+    "schedulingGroup": "no scheduler",
     "shareProcessNamespace": "containers of a pod do not see each other's processes",
     "securityContext": "replicas run as you",
     "serviceAccountName": "no API server",
@@ -54,6 +61,7 @@ CONTAINER_FIELDS = {
     "lifecycle": "no hooks",
     "livenessProbe": "no probes",
     "readinessProbe": "a replica is ready once it runs",
+    "restartPolicyRules": "containers are restarted by the policy of the pod",
     "securityContext": "replicas run as you",
     "startupProbe": "no probes",
     "volumeDevices": "no block devices",
@@ -104,6 +112,10 @@ def _pod(spec: Document, *, in_containers: bool) -> Iterator[str]:
         for field, why in CONTAINER_FIELDS.items():
             if container.get(field):
                 yield f"{field} ({reasons.get(field, why)})"
+        if container.get("restartPolicy") and (
+            container in spec["containers"] or container["restartPolicy"] != "Always"
+        ):
+            yield f"restartPolicy of container {container['name']} (containers are restarted by the policy of the pod)"
         limits = {**((container.get("resources") or {}).get("limits") or {})}
         if limits.get(GPU):
             yield f"limits of {GPU} beyond the GPUs of this machine"

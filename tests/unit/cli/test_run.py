@@ -312,11 +312,15 @@ def test_two_jobs_do_not_share_pods(machine, change, message):
 
 
 def test_what_has_no_effect_is_listed_once(machine):
-    job = a_job("true", nodeSelector={"gpu": "yes"})
+    job = a_job("true", nodeSelector={"gpu": "yes"}, hostnameOverride="other", schedulingGates=[{"name": "a/b"}])
+    for group in job["spec"]["pytorchReplicaSpecs"].values():
+        group["template"]["spec"]["containers"][0]["restartPolicy"] = "Never"
     job["spec"]["runPolicy"] = {"suspend": True}
     done = machine.run(job)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("nodeSelector (one machine)") == 1
+    by_pod = "containers are restarted by the policy of the pod"
+    for listed in ("nodeSelector (one machine)", "hostnameOverride (", "schedulingGates (", f"pytorch ({by_pod})"):
+        assert done.stdout.count(listed) == 1
     assert "runPolicy.suspend (the job runs at once)" in done.stdout
 
 
