@@ -14,7 +14,7 @@ from .process_tree import kill_if, look, parents_first
 #: RLIMIT_LOCKS, by which Linux has limited nothing since 2.4.25. A process keeps it in a new session or group, without
 #: its parent, and without its variables, and can only lower it.
 LIMIT = 10
-#: The variable that has the mark where this limit cannot be set.
+#: The variable that has the mark where this limit cannot be set, after those of launchers in whose containers this is.
 VARIABLE = "TRAINSHED_CONTAINER"
 #: The bits of the number of a container, and those of a number that no other launcher has.
 BITS, TOKEN_BITS = 32, 30
@@ -42,7 +42,7 @@ class Marks:
     def put(self, number: int, env: dict[str, str]) -> None:
         """Mark this process with the number of its container, and what it will start with these variables."""
         mark = self._token << BITS | number
-        env[VARIABLE] = str(mark)
+        env[VARIABLE] = ",".join(filter(None, (os.environ.get(VARIABLE), str(mark))))
         if self._limited:
             resource.setrlimit(LIMIT, (mark, mark))
 
@@ -57,10 +57,17 @@ class Marks:
 
     def _number(self, pid: int) -> int:
         """Return the number of the container of a process, 0 without one of this launcher."""
-        for mark in _of_limit(pid) if self._limited else _of_variable(pid):
+        for mark in self._of(pid):
             if mark >> BITS == self._token:
                 return mark & (1 << BITS) - 1
         return 0
+
+    def _of(self, pid: int) -> Iterator[int]:
+        """Yield the marks of a process. A launcher in a container sets limits of its own; the variable has all."""
+        limits = [*_of_limit(pid)] if self._limited else []
+        yield from limits
+        if not self._limited or any(mark >> BITS not in (0, self._token) and mark > 0 for mark in limits):
+            yield from _of_variable(pid)
 
 
 def _of_limit(pid: int) -> Iterator[int]:
@@ -72,5 +79,5 @@ def _of_variable(pid: int) -> Iterator[int]:
     with contextlib.suppress(OSError):
         for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
             name, _, value = variable.partition(b"=")
-            if name == VARIABLE.encode() and value.isdigit():
-                yield int(value)
+            if name == VARIABLE.encode():
+                yield from map(int, filter(bytes.isdigit, value.split(b",")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from support.user_client import eventually
+from trainshed.local.launcher import marks
 from trainshed.local.launcher.marks import LIMIT
 from trainshed.local.runtimes.launcher_client import PROGRAM
 
@@ -50,7 +52,7 @@ class Peer:
         request = {"op": "start", "id": known, "argv": ["sh", "-c", script], "env": {**os.environ}, "cwd": "/"}
         socket.send_fds(self.socket, [_line({**request, "streams": 1})], [writer])
         os.close(writer)
-        assert self.read() == {"id": known}
+        assert self.read().keys() == {"id", "pid"}
         with os.fdopen(reader, "rb") as output:
             return int(output.readline())
 
@@ -132,6 +134,17 @@ def test_a_program_that_ends_at_once_is_answered_before_its_end():
             assert peer.read() == {"exit": str(number), "code": 0, "reason": ""}
 
 
+#: A process of a launcher that runs in a container.
+INNER = """
+import os, sys
+sys.path.insert(0, {folder!r})
+from trainshed.local.launcher.marks import Marks
+env = {{**os.environ}}
+Marks().put(7, env)
+os.setsid()
+os.execvpe("sleep", ["sleep", "99"], env)
+"""
+INNER = INNER.format(folder=str(Path(marks.__file__).parents[3]))
 #: What containers leave when they end, or at SIGTERM.
 UNLIMITED = f"import resource; resource.setrlimit({LIMIT}, (0, 0)); "
 BEGUN = "echo begun; exec sleep 99"
@@ -143,6 +156,7 @@ LEFT = {
     "at SIGTERM": "sh -c 'setsid sleep 99; echo NEXT' & sleep 0.2; kill -TERM $$; sleep 1",
     "a daemon": "setsid sh -c 'setsid sh -c \"setsid sleep 99 & exit\" & exit' & sleep 0.2",
     "a program that forks all the time": "setsid sh -c 'while :; do sh -c \"sleep 0.01\"; done' & sleep 0.2",
+    "what a launcher in it has started": f"{shlex.quote(sys.executable)} -I -S -c {shlex.quote(INNER)} & sleep 0.5",
     "no variables": "env -i setsid sleep 99 & sleep 0.2",
     "no variables and no parent": "env -i setsid sh -c 'sleep 99 & exit' & sleep 0.2",
 }
