@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -79,15 +79,29 @@ def _temporary() -> str:
 
 
 def remove_links(note: Path) -> None:
-    """Remove the folder of links to which a link leads, and nothing but links in it."""
+    """Remove the folder of links to which a link leads, and nothing but links in it.
+
+    Another user may have put a folder, or a link to one, in its place if a program that cleans /tmp has removed it.
+    """
     with contextlib.suppress(OSError):
         folder = note.readlink()
-        if mounts_below(folder):
-            return
-        for link in folder.iterdir():
-            if link.is_symlink():
-                link.unlink()
+        with _opened(folder) as descriptor:
+            if os.fstat(descriptor).st_uid != os.geteuid() or mounts_below(folder):
+                return
+            with os.scandir(descriptor) as entries:
+                names = [entry.name for entry in entries if entry.is_symlink()]
+            for name in names:
+                os.unlink(name, dir_fd=descriptor)
         folder.rmdir()
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def with_paths(text: str, paths: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from support.second_user import OTHER_USER
 from trainshed.local.runtimes.protocol import ContainerSpec, Mount, SandboxSpec
-from trainshed.local.runtimes.replaced_paths import ReplacedPaths
+from trainshed.local.runtimes.replaced_paths import ReplacedPaths, remove_links
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,15 @@ def test_a_folder_for_temporary_files_of_another_user_is_not_used(
     assert found.startswith(f"{above / 'tmp' if is_used else '/tmp'}/trainshed-")
     paths.close()
     assert not os.path.lexists(found)
+
+
+@pytest.mark.parametrize("foreign", [True, False])
+def test_only_links_in_a_folder_of_this_user_are_removed(tmp_path, monkeypatch, foreign):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/link").symlink_to("/")
+    (tmp_path / "note").symlink_to(tmp_path / "mine" if foreign else tmp_path / "trap")
+    (tmp_path / "trap").symlink_to("mine")
+    if foreign:
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    remove_links(tmp_path / "note")
+    assert (tmp_path / "mine/link").is_symlink()
