@@ -25,6 +25,8 @@ from trainshed.local.launcher.process_tree import by_parent, descendants, look, 
 
 #: The most processes, threads of one, and frames of one thread that are printed, and the length of a text.
 MOST_PROCESSES, MOST_THREADS, MOST_FRAMES, MOST_TEXT = 64, 32, 60, 300
+#: The most bytes that are printed about all processes, whose author chooses the names of functions.
+MOST_BYTES = 8 << 20
 #: Processes that are read at a time, and the seconds after which one is given up.
 AT_ONCE, SECONDS = 4, 15.0
 #: The variables that say which rank a process is, as torchrun and JAX's and Paddle's launchers set them.
@@ -39,9 +41,13 @@ def main() -> None:
     """Print all Python processes but this one, or those that the arguments name and their descendants."""
     found = list(python_processes({*map(int, sys.argv[1:])}))
     with ThreadPoolExecutor(AT_ONCE) as pool:
+        left, printed = MOST_BYTES, 0
         for text in pool.map(lambda pid: json.dumps(describe(pid)), found[:MOST_PROCESSES]):
-            write(text)
-    write(json.dumps({"left_out": max(0, len(found) - MOST_PROCESSES)}))
+            left -= len(text)
+            if left >= 0:
+                write(text)
+                printed += 1
+    write(json.dumps({"left_out": len(found) - printed}))
 
 
 def write(line: str) -> None:

@@ -61,3 +61,12 @@ def test_why_there_is_no_stack_is_said(tmp_path, monkeypatch, program, error):
     monkeypatch.setattr(stack_dump, "SECONDS", 0.5)
     monkeypatch.setattr(stack_dump.shutil, "which", lambda *_, **__: str(tmp_path / "py-spy") if program else None)
     assert error in stack_dump.describe(os.getpid())["error"]
+
+
+def test_long_names_do_not_fill_the_memory_of_the_reader(monkeypatch, capsys):
+    monkeypatch.setattr(stack_dump, "python_processes", lambda _: range(10))
+    monkeypatch.setattr(stack_dump, "describe", lambda pid: {"pid": pid, "command": "x" * 3_000_000})
+    monkeypatch.setattr(sys, "argv", ["stack_dump"])
+    stack_dump.main()
+    *_, last = found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert ([process["pid"] for process in found[:-1]], last) == ([0, 1], {"left_out": 8})

@@ -13,8 +13,9 @@ from . import tasks
 from .options import LocalJob
 from .output import Output
 
-#: Replicas that are read at a time, and the seconds after which one is given up.
-AT_ONCE, SECONDS = 8, 60.0
+#: Replicas that are read at a time, fewer than commands of an engine run at once, because others must not wait for
+#: these; and the seconds after which one is given up.
+AT_ONCE, SECONDS = 4, 60.0
 
 
 class StackReport:
