@@ -292,7 +292,7 @@ def _mounts(path: str, container: Document, volumes: Iterable[str]) -> Iterator[
 def _image(value: str) -> list[str]:
     """Return why a value is not the name of an image.
 
-    docker would take one that begins with - for an option, and podman one with a transport, such as dir:/home/me or
+    docker would take one that begins with - for an option, and podman one with a transport, such as dir:/data/x or
     oci:./images, for files of this machine.
     """
     plain = value.isascii() and value.isprintable() and " " not in value
