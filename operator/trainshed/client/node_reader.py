@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from trainshed.fit.amounts import PODS, UNIT, parsed
+from trainshed.fit.amounts import LAST, PODS, UNIT, parsed
 from trainshed.fit.demands import Port, host_ports, pod_amounts
 from trainshed.fit.node_selection import UNSCHEDULABLE, Taint
 from trainshed.fit.packing import RoomOfNode
@@ -18,6 +18,9 @@ from .transport import Path, RestClient
 
 CORE = "/api/v1"
 NODES, ALL_PODS = Path(CORE, "nodes"), Path(CORE, "pods")
+#: The most resources of a pod, and of the pods of a priority on a node, that are counted: users who name a node
+#: themselves may name any number of them.
+MOST_NAMES, MOST_OF_NODE = 32, 512
 #: Pods that have ended take nothing.
 NOT_ENDED = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 
@@ -116,8 +119,12 @@ class UsedOfNode:
     def add(self, spec: dict[str, Any]) -> None:
         """Count a pod."""
         sums = self.by_priority[spec["priority"] or 0]
-        for name, amount in (*pod_amounts(spec, "requests").items(), (PODS, UNIT)):
-            sums[name] = sums.get(name, 0) + amount
+        found = pod_amounts(spec, "requests")
+        if len(found) > MOST_NAMES:
+            found = dict(sorted(found.items(), key=lambda item: item[0] not in LAST)[:MOST_NAMES])
+        for name, amount in (*found.items(), (PODS, UNIT)):
+            if name in sums or len(sums) < MOST_OF_NODE or name in LAST:
+                sums[name] = sums.get(name, 0) + amount
         self.ports |= host_ports(spec)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from support.listed_cluster import listed_cluster
 from trainshed.client.http import HttpTransport
 from trainshed.client.kubeconfig import find_credentials
-from trainshed.client.node_reader import read_nodes, read_used, with_used
+from trainshed.client.node_reader import MOST_OF_NODE, UsedOfNode, read_nodes, read_used, with_used
 from trainshed.client.transport import RestClient
 from trainshed.fit.node_selection import UNSCHEDULABLE, Taint
 from trainshed.fit.packing import RoomOfNode
@@ -48,3 +48,14 @@ async def test_pods_are_subtracted_from_their_nodes_and_only_sums_are_kept(tmp_p
     assert first.labels == {"zone": "x"}
     taints = (Taint(UNSCHEDULABLE, "", "NoSchedule"), Taint("gpu", "yes", "NoSchedule"))
     assert second == RoomOfNode("b", {}, taints, {})
+
+
+def test_of_pods_with_any_number_of_resources_few_are_kept():
+    used = UsedOfNode()
+    for number in range(40):
+        many = {f"a.example.com/r{number}x{other}": "1" for other in range(2_000)}
+        used.add(pod("a", **many, cpu="500m")["spec"])
+    used.add(pod("a", cpu="1")["spec"])
+    sums = used.by_priority[0]
+    assert (sums["cpu"], sums["pods"]) == (21_000, 41_000)
+    assert len(sums) <= MOST_OF_NODE + 4
