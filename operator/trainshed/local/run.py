@@ -10,12 +10,12 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import NoReturn
 
 from trainshed.api import status_codec
-from trainshed.api.job import Document
 from trainshed.client.client import ApiClient
 from trainshed.client.flow_control import TokenBucket
 from trainshed.client.transport import RestClient
@@ -48,6 +48,7 @@ from .run_folder import kill_marked, new_run
 from .runtime_choice import RuntimeChoice
 from .stack_report import StackReport
 from .stored_objects import EVENT, POD, Stored
+from .training_progress import TrainingProgress
 
 SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
 #: Seconds: how often the end of the jobs is checked, and how long replicas get to end which the job has left running.
@@ -118,7 +119,8 @@ class LocalRun:
         self._choice = RuntimeChoice(options, self._folder, self._output.say)
         self._frameworks = tuple({item.framework.kind: item.framework for item in options.jobs}.values())
         self._cluster = LocalCluster(self._clock.now, self._frameworks)
-        self._injector = FailureInjector(options.failures, self._output, self._kill)
+        self._progress = TrainingProgress(options.jobs, self._output, time.monotonic)
+        self._injector = FailureInjector(options.failures, self._progress, self._kill)
         self._kubelet: Kubelet | None = None
         self._created: set[str] = set()
         self._changed = 0.0
@@ -363,25 +365,27 @@ class LocalRun:
 
     def _status_text(self) -> str:
         seconds = (self._clock.now() - self._started).total_seconds()
-        return summary.status_text(self._jobs(), self._cluster.of(POD), seconds)
+        return summary.status_text(
+            ((job, self._progress.of(job)) for job in self._jobs()), self._cluster.of(POD), seconds
+        )
 
     def _conclude(self) -> int:
         now = self._clock.now()
         jobs = list(self._jobs())
-        found: Sequence[tuple[Stored, list[Document]]] = [(job, summary.events_of(self._cluster, job)) for job in jobs]
+        ends = [summary.JobEnd(job, summary.events_of(self._cluster, job), self._progress.of(job)) for job in jobs]
         if self._options.json:
             text = {
-                "jobs": [summary.as_json(job, events) for job, events in found],
+                "jobs": [summary.as_json(end) for end in ends],
                 "interrupted": self._interrupted.is_set(),
                 "ignored": self._choice.ignored,
                 "logs": str(self._folder.logs),
             }
             self._printer.line(json.dumps(text, indent=2, default=str))
         else:
-            for job, events in found:
+            for end in ends:
                 self._printer.line("")
                 seconds = (now - self._started).total_seconds()
-                for line in summary.described(job, events, seconds, interrupted=self._interrupted.is_set()):
+                for line in summary.described(end, seconds, interrupted=self._interrupted.is_set()):
                     self._printer.line(line)
             self._printer.line(f"Logs:      {self._folder.logs}")
         if self._interrupted.is_set():

@@ -5,14 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from trainshed.api import status_codec
-from trainshed.api.foreign_text import harmless
+from trainshed.api.foreign_text import harmless, one_line
 from trainshed.api.job import Document
+from trainshed.progress.tracker import Progress
+from trainshed.views.durations import human
 
 from .cluster import LocalCluster
 from .stored_objects import EVENT
 
 INDENT = "  "
+
+
+class JobEnd(msgspec.Struct, frozen=True):
+    """A job that has ended, or was interrupted; its Events, the oldest first; how far its training came, if known."""
+
+    job: Document
+    events: Sequence[Document]
+    progress: Progress | None
 
 
 def events_of(cluster: LocalCluster, job: Document) -> list[Document]:
@@ -26,29 +38,46 @@ def state_of(job: Document) -> str:
     return status_codec.parse_status(job).current_state
 
 
-def status_text(jobs: Iterable[Document], pods: Iterable[Document], seconds: float) -> str:
-    """Return the state of a run in one line."""
+def status_text(jobs: Iterable[tuple[Document, Progress | None]], pods: Iterable[Document], seconds: float) -> str:
+    """Return the state of a run in one line; each job has its progress, if that is known."""
     phases = [str(pod.get("status", {}).get("phase")) for pod in pods]
     counts = ", ".join(f"{phases.count(phase)} {phase}" for phase in dict.fromkeys(phases))
     states = ", ".join(
         f"{job['metadata']['name']}: {state_of(job)}, {(job.get('status') or {}).get('restarts', 0)} restarts"
-        for job in jobs
+        + "".join(f", {text}" for text in (_progress(progress),) if text)
+        for job, progress in jobs
     )
     return f" {states} | pods: {counts or 'none'} | {seconds:.0f} s | Ctrl-C ends it "
 
 
-def described(job: Document, events: Sequence[Document], seconds: float, *, interrupted: bool) -> Iterator[str]:
+def _progress(progress: Progress | None) -> str:
+    """Return how far a training has come: the step, how much is done, the loss, the time that is left; or nothing."""
+    if progress is None:
+        return ""
+    of = f" of {progress.total}" if progress.total else ""
+    parts = [f"step {progress.step}{of}" if progress.step is not None else ""]
+    parts.append(f"{progress.percentage}%" if progress.percentage is not None else "")
+    losses = [(name, value) for name, value in progress.metrics if "loss" in name.lower()]
+    parts += [one_line(f"{name} {value}") for name, value in sorted(losses, key=lambda item: len(item[0]))[:1]]
+    parts.append(f"{human(progress.remaining)} left" if progress.remaining else "")
+    return ", ".join(part for part in parts if part)
+
+
+def described(end: JobEnd, seconds: float, *, interrupted: bool) -> Iterator[str]:
     """Yield the lines of the summary of a job; `seconds` is how long it ran, before it ended or was `interrupted`."""
-    yield from map(harmless, _described(job, events, seconds, interrupted=interrupted))
+    yield from map(harmless, _described(end, seconds, interrupted=interrupted))
 
 
-def _described(job: Document, events: Sequence[Document], seconds: float, *, interrupted: bool) -> Iterator[str]:
+def _described(end: JobEnd, seconds: float, *, interrupted: bool) -> Iterator[str]:
+    job, events = end.job, end.events
     status = job.get("status") or {}
     yield f"Name:      {job['metadata']['namespace']}/{job['metadata']['name']}"
     yield f"Kind:      {job['kind']}"
     ended = "when the run was interrupted " if interrupted else ""
     yield f"State:     {state_of(job)} {ended}after {seconds:.0f} s"
     yield f"Restarts:  {status.get('restarts', 0)}"
+    if text := _progress(end.progress):
+        yield f"Progress:  {text}"
     yield from _failure(status.get("failure") or {})
     yield "Conditions:"
     rows = [("Type", "Status", "Reason", "Message")]
@@ -93,8 +122,9 @@ def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
         yield from (f"{' ' * len(start)}{line}" for line in more)
 
 
-def as_json(job: Document, events: Sequence[Document]) -> dict[str, Any]:
-    """Return the end of a job for programs."""
+def as_json(end: JobEnd) -> dict[str, Any]:
+    """Return the end of a job for programs; the progress has the fields of `progress.tracker.Progress`."""
+    job, events = end.job, end.events
     status = job.get("status") or {}
     return {
         "apiVersion": job["apiVersion"],
@@ -103,6 +133,7 @@ def as_json(job: Document, events: Sequence[Document]) -> dict[str, Any]:
         "name": job["metadata"]["name"],
         "state": state_of(job),
         "status": status,
+        "progress": msgspec.to_builtins(end.progress),
         "events": [
             {"type": event["type"], "reason": event["reason"], "count": event.get("count", 1)}
             | {"message": event["message"], "lastTimestamp": event.get("lastTimestamp")}

@@ -48,7 +48,7 @@ async def test_a_log_is_read_to_its_end_though_the_engine_lists_the_container_as
     program.write_text(f"#!/bin/sh\nif [ $1 = inspect ]; then echo '{state}'; exit; fi\n{script.format(file=file)}\n")
     program.chmod(0o755)
     cli, logs = DockerCli(str(program)), SlowLogs()
-    engine = Engine(cli, lambda: datetime.now(UTC), Ends(), lambda _: None, lambda _: None)
+    engine = Engine(cli, (), lambda: datetime.now(UTC), Ends(), lambda _: None, lambda _: None)
     container = DockerContainer(engine, "c", await cli.follow("logs", "c"), limited=False)
     output = ContainerOutput(container, logs, POD, "main")
     container.note_end()

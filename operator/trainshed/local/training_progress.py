@@ -1,0 +1,46 @@
+"""Reads from the output of the replica that leads how far the training of each job has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from trainshed.api.job import Document
+from trainshed.api.objects import JOB_ROLE_LABEL
+from trainshed.local.runtimes.protocol import LogSink
+from trainshed.progress.tracker import Progress, Tracker
+
+from .options import LocalJob
+from .stored_objects import job_name
+
+
+class TrainingProgress:
+    """Implements `runtimes.protocol.LogSink`, and passes everything on. `clock` returns seconds."""
+
+    def __init__(self, jobs: Iterable[LocalJob], logs: LogSink, clock: Callable[[], float]) -> None:
+        self._logs, self._clock = logs, clock
+        self._trackers: dict[str, Tracker] = {}
+        self._containers = {}
+        for item in jobs:
+            leader = next((pod for pod in item.pods if JOB_ROLE_LABEL in pod["metadata"]["labels"]), item.pods[0])
+            names = [container["name"] for container in leader["spec"]["containers"]]
+            own = item.framework.container.name
+            self._containers[leader["metadata"]["name"]] = own if own in names else names[0]
+
+    def write(self, pod: Document, container: str, chunk: bytes) -> None:
+        """Take some output of a container."""
+        self._read(pod, container, chunk)
+        self._logs.write(pod, container, chunk)
+
+    def end(self, pod: Document, container: str) -> None:
+        """Read the last line of a container that has ended, which may have no end."""
+        self._read(pod, container, b"\n")
+        self._logs.end(pod, container)
+
+    def of(self, job: Document) -> Progress | None:
+        """Return how far the training of a job has come, None if its output has not said it."""
+        tracker = self._trackers.get(job["metadata"]["name"])
+        return tracker.progress(self._clock()) if tracker else None
+
+    def _read(self, pod: Document, container: str, chunk: bytes) -> None:
+        if self._containers.get(pod["metadata"]["name"]) == container:
+            self._trackers.setdefault(job_name(pod), Tracker()).feed(chunk, self._clock())

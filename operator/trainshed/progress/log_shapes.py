@@ -1,0 +1,242 @@
+"""What a line of a training's log says: its step, the number of steps, the epoch, and metrics.
+
+The shapes are those of tqdm (Hugging Face, Lightning), Keras, Hugging Face's and JSON records, Megatron, XGBoost, the
+examples of PyTorch, and `step 12/100 loss=0.4`. All expressions take linear time, and of a long line the end is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+#: Characters of a line that are read, the most metrics of a line, and the longest name and value.
+LONGEST, MOST_METRICS, MOST_TEXT = 2_000, 32, 64
+#: Escape sequences of a terminal.
+ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)"
+#: Words before a bar or a step that is not one of the training, and those of a bar that is.
+OTHER = re.compile(
+    r"(?i)\b(?:val|valid(?:ation)?|eval(?:uat\w+)?|test(?:ing)?|predict\w*|sanity|download\w*|load\w*|map|filter\w*"
+    r"|tokeniz\w*|generat\w*|sav\w*|fetch\w*|resolv\w*)\b"
+)
+TRAINING = re.compile(r"(?i)\b(?:train\w*|epochs?|steps?|iter\w*|fit\w*)\b")
+
+BAR = re.compile(
+    r"(?P<title>[^|]{0,200}?)\s*\d{1,3}%\|[^|]{0,400}\|\s*(?P<step>\d+)/(?P<total>\d+)"
+    r" \[[\d:]+<(?P<left>[\d:?]+)(?P<more>[^\]]{0,800})"
+)
+RICH = re.compile(
+    r"^Epoch (?P<epoch>\d+)/(?P<last>\d+)\s+[━╸╺ ]+\s(?P<step>\d+)/(?P<total>\d+) [\d:]+ • (?P<left>[\d:]+)(?P<more>.*)"
+)
+KERAS = re.compile(r"^(?P<step>\d+)/(?P<total>\d+) (?:[━╸\[])\S* ?(?P<more>.*)")
+KERAS_EPOCH = re.compile(r"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+)$")
+RECORD = re.compile(r"\{.*\}")
+PAIR = re.compile(rf"""["'](\w[\w/. -]{{0,63}})["']\s*:\s*["']?({NUMBER})\b""")
+MEGATRON = re.compile(r"\biteration\s+(?P<step>\d+)/\s*(?P<total>\d+)\s*\|(?P<more>.*)")
+MEGATRON_FIELD = re.compile(rf"\|?\s*([a-zA-Z][\w ()/-]{{0,63}}?):\s+({NUMBER})\s*(?=\||$)")
+TORCH_EXAMPLE = re.compile(
+    r"\bEpoch:\s*(?P<epoch>\d+)\s*\[\s*(?P<step>\d+)/(?P<total>\d+)\s*(?:\(\d+%\))?\](?P<more>.*)"
+)
+BOOSTER = re.compile(r"\[(?P<step>\d+)\]\t(?P<more>.+)")
+EPOCH = re.compile(r"(?i)\bepoch\s*[:=#]?\s*\[?(?P<epoch>\d+(?:\.\d+)?)(?:\s*(?:/|of)\s*(?P<epochs>\d+))?")
+STEP = re.compile(
+    r"(?i)\b(?:global[_ ])?(?:steps?|iter(?:ation)?s?|batch(?:es)?)\s*[:=#]?\s*\[?\s*(?P<step>\d[\d,]*)"
+    r"(?:\s*(?:/|of)\s*(?P<total>\d[\d,]*))?"
+)
+BRACKETS = re.compile(r"[\[|]\s*(?P<step>\d+)\s*/\s*(?P<total>\d+)\s*(?:\]|batches|\|)")
+METRIC = re.compile(
+    rf"(?i)(?<![\w-])([a-z_][a-z_/]*(?:loss|acc|accuracy|lr|ppl|perplexity|mae|mse|rmse|auc|reward)|loss|acc|accuracy|lr"
+    rf"|learning[_ ]rate|ppl|perplexity|grad_norm|mae|mse|rmse|auc|reward)\s*[:= ]\s*({NUMBER})(?![\w%])"
+)
+ASSIGNED = re.compile(rf"([\w/-]+)[=:] ?({NUMBER})(?![\w/%])")
+TOTAL = re.compile(r"Total optimization steps = (?P<total>[\d,]+)$")
+EPOCHS = re.compile(r"Num Epochs = (?P<epochs>[\d,]+)$")
+#: Names under which records have what is no metric.
+STEPS = ("step", "global_step", "current_step", "iteration", "iter", "train/global_step", "trainer/global_step")
+TOTALS = ("total_steps", "max_steps", "total", "num_steps", "total_iterations")
+
+Metrics = tuple[tuple[str, str], ...]
+
+
+class LineReport(msgspec.Struct, frozen=True):
+    """What a line says: None or empty where it says nothing.
+
+    An `epoch` is how many are over, and a part of the next. If `of_epoch`, step and total begin again with each epoch.
+    `remaining` are the seconds until the total. `bar` is whether the line is a progress bar, of which a program may
+    have others; `title` is what stands before it.
+    """
+
+    step: int | None = None
+    total: int | None = None
+    epoch: float | None = None
+    epochs: int | None = None
+    metrics: Metrics = ()
+    remaining: float | None = None
+    of_epoch: bool = False
+    bar: bool = False
+    title: str = ""
+
+
+def parse(line: str) -> LineReport | None:
+    """Return what a line says, None if that is nothing about a training."""
+    text = ANSI.sub("", line[-LONGEST:]).strip()
+    if not any(character.isdigit() for character in text):
+        return None
+    found = (shape(text) for shape in SHAPES)
+    return next((report for report in found if report), None)
+
+
+def _bar(text: str) -> LineReport | None:
+    if not (found := BAR.search(text)):
+        return None
+    title = found["title"].strip()
+    if title and (OTHER.search(title) or not TRAINING.search(title)):
+        return LineReport(bar=True, title=title)
+    epoch = EPOCH.search(title)
+    metrics = tuple(_assigned(found["more"]))
+    step, total = int(found["step"]), int(found["total"])
+    if re.fullmatch(r"(?i)epochs?:?", title):
+        return LineReport(epoch=float(step), epochs=total, metrics=metrics, bar=True, remaining=_seconds(found["left"]))
+    return LineReport(
+        step, total, _over(epoch), _int(epoch, "epochs"), metrics, _seconds(found["left"]),
+        of_epoch=epoch is not None, bar=True, title=title,
+    )  # fmt: skip
+
+
+def _rich(text: str) -> LineReport | None:
+    """A bar of Lightning with rich, which numbers its epochs from 0, and names the last one."""
+    if not (found := RICH.match(text)):
+        return None
+    step, total, epoch, last = (int(found[name]) for name in ("step", "total", "epoch", "last"))
+    metrics = tuple(_metrics(found["more"]))
+    return LineReport(
+        step, total, float(epoch), last + 1, metrics, _seconds(found["left"]), of_epoch=True, bar=True, title="Epoch"
+    )
+
+
+def _keras(text: str) -> LineReport | None:
+    if found := KERAS_EPOCH.match(text):
+        return LineReport(epoch=float(found["epoch"]) - 1, epochs=int(found["epochs"]))
+    if found := KERAS.match(text):
+        return LineReport(
+            int(found["step"]), int(found["total"]), metrics=tuple(_assigned(found["more"])), of_epoch=True
+        )
+    return None
+
+
+def _record(text: str) -> LineReport | None:
+    """A record of Hugging Face, whose numbers are texts since version 5, or of JSON."""
+    if not (found := RECORD.search(text)):
+        return None
+    pairs = dict(PAIR.findall(found[0])[:MOST_METRICS])
+    if any(name.startswith(("eval_", "test_")) for name in pairs) or "train_runtime" in pairs:
+        return None
+    step = next((_whole(pairs.pop(name)) for name in STEPS if name in pairs), None)
+    total = next((_whole(pairs.pop(name)) for name in TOTALS if name in pairs), None)
+    epoch = pairs.pop("epoch", None)
+    metrics = tuple((name, value) for name, value in pairs.items() if METRIC.search(f"{name} {value}"))
+    if step is None and not metrics:
+        return None
+    return LineReport(step, total, float(epoch) if epoch else None, metrics=metrics)
+
+
+def _megatron(text: str) -> LineReport | None:
+    if not (found := MEGATRON.search(text)):
+        return None
+    fields = MEGATRON_FIELD.findall(found["more"])
+    metrics = tuple((name.strip(), value) for name, value in fields if METRIC.search(f"{name.strip()} {value}"))
+    return LineReport(int(found["step"]), int(found["total"]), metrics=metrics[:MOST_METRICS])
+
+
+def _torch_example(text: str) -> LineReport | None:
+    if not (found := TORCH_EXAMPLE.search(text)) or OTHER.search(text[: found.start()]):
+        return None
+    metrics = tuple(_metrics(found["more"]))
+    return LineReport(
+        int(found["step"]), int(found["total"]), float(found["epoch"]) - 1, metrics=metrics, of_epoch=True
+    )
+
+
+def _booster(text: str) -> LineReport | None:
+    """A round of XGBoost or LightGBM."""
+    if not (found := BOOSTER.search(text)):
+        return None
+    metrics = tuple(_assigned(found["more"]))
+    return LineReport(int(found["step"]), metrics=metrics) if metrics else None
+
+
+def _announced(text: str) -> LineReport | None:
+    """What Hugging Face says before it begins."""
+    if found := TOTAL.search(text):
+        return LineReport(total=_whole(found["total"]))
+    if found := EPOCHS.search(text):
+        return LineReport(epochs=_whole(found["epochs"]))
+    return None
+
+
+def _words(text: str) -> LineReport | None:
+    """A line such as `epoch 1 | step 12/100 | loss 0.4`."""
+    step, epoch = STEP.search(text), EPOCH.search(text)
+    step = step if step and (step["total"] or not BRACKETS.search(text)) else BRACKETS.search(text)
+    metrics = tuple(_metrics(text))
+    total = _int(step, "total")
+    if (step is None and epoch is None) or not (metrics or total) or OTHER.search(text[: (step or epoch).start()]):  # type: ignore[union-attr] # one is there
+        return None
+    return LineReport(
+        _int(step, "step"), total, _over(epoch), _int(epoch, "epochs"), metrics,
+        of_epoch=bool(epoch and step and step["total"] and "." not in epoch["epoch"]),
+    )  # fmt: skip
+
+
+SHAPES: tuple[Callable[[str], LineReport | None], ...] = (
+    _bar,
+    _rich,
+    _keras,
+    _megatron,
+    _torch_example,
+    _booster,
+    _announced,
+    _record,
+    _words,
+)
+
+
+def _metrics(text: str) -> Iterator[tuple[str, str]]:
+    for name, value in METRIC.findall(text)[:MOST_METRICS]:
+        yield name[:MOST_TEXT], value[:MOST_TEXT]
+
+
+def _assigned(text: str) -> Iterator[tuple[str, str]]:
+    for name, value in ASSIGNED.findall(text)[:MOST_METRICS]:
+        if name != "ETA":
+            yield name[:MOST_TEXT], value[:MOST_TEXT]
+
+
+def _seconds(text: str) -> float | None:
+    """Return the seconds of `1:02:03`, None for `?`."""
+    if "?" in text:
+        return None
+    seconds = 0
+    for part in text.split(":"):
+        seconds = seconds * 60 + int(part or 0)
+    return float(seconds)
+
+
+def _whole(text: str) -> int | None:
+    try:
+        return int(float(text.replace(",", "")))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _int(found: re.Match[str] | None, group: str) -> int | None:
+    return _whole(found[group]) if found and group in found.re.groupindex and found[group] else None
+
+
+def _over(found: re.Match[str] | None) -> float | None:
+    """Return how many epochs are over: `epoch 3/10` is the third one, and `epoch 3` the one after three others."""
+    if found is None:
+        return None
+    return float(found["epoch"]) - (1 if found["epochs"] else 0)

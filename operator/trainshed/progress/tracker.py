@@ -1,0 +1,133 @@
+"""How far a training has come, from all that its log has said so far."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .log_shapes import LineReport, Metrics, parse
+
+#: How many of the newest metrics are kept, and the reports between which the time of a step is measured.
+MOST_METRICS, KEPT = 32, 64
+#: Bytes of an unfinished line that are kept, and how many lines are read in a second: an expression takes some 20 us.
+MOST_BYTES, MOST_LINES = 16_384, 500
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """What is known now; None or empty what is not.
+
+    `step` counts from the start of the training, and `total` is how many there are. `remaining` are seconds,
+    `steps_per_second` is measured over the last reports, and `updated` is the time of the last one.
+    """
+
+    step: int | None = None
+    total: int | None = None
+    epoch: float | None = None
+    epochs: int | None = None
+    metrics: Metrics = ()
+    remaining: float | None = None
+    steps_per_second: float | None = None
+    updated: float = 0.0
+
+    @property
+    def percentage(self) -> int | None:
+        """How much is done, 100 only at the end; None if the end is not known."""
+        if self.step is not None and self.total:
+            return min(100, self.step * 100 // self.total)
+        if self.epoch is not None and self.epochs:
+            return min(100, int(self.epoch * 100 / self.epochs))
+        return None
+
+
+class Tracker:
+    """Reads the log of the one replica that reports, line by line. Times are seconds of any clock that goes forward."""
+
+    def __init__(self) -> None:
+        self._epoch: float | None = None
+        self._epochs: int | None = None
+        self._total: int | None = None
+        self._step: int | None = None
+        self._metrics: dict[str, str] = {}
+        self._times: list[tuple[float, int]] = []
+        self._bar: LineReport | None = None
+        self._updated = 0.0
+        self._rest = b""
+        self._second, self._read_lines = 0, 0
+
+    def feed(self, chunk: bytes, now: float) -> None:
+        """Take a part of the log, cut anywhere. A line feed ends a line, a carriage return a state of a bar."""
+        *lines, self._rest = (self._rest + chunk).replace(b"\r", b"\n").split(b"\n")
+        self._rest = self._rest[-MOST_BYTES:]
+        if int(now) != self._second:
+            self._second, self._read_lines = int(now), 0
+        for line in lines[-max(0, MOST_LINES - self._read_lines) :] if self._read_lines < MOST_LINES else ():
+            self._read_lines += 1
+            self.read(line[-MOST_BYTES:].decode(errors="replace"), now)
+
+    def read(self, line: str, now: float) -> bool:
+        """Take a line, or one state of a progress bar; return whether it said something about the training."""
+        report = parse(line)
+        if report is None or not self._is_training(report):
+            return False
+        self._epochs = report.epochs or self._epochs
+        if report.epoch is not None:
+            self._epoch = report.epoch
+        self._take_step(report, now)
+        for name, value in report.metrics:
+            self._metrics.pop(name, None)
+            self._metrics[name] = value
+            if len(self._metrics) > MOST_METRICS:
+                del self._metrics[next(iter(self._metrics))]
+        self._updated = now
+        return True
+
+    def progress(self, now: float) -> Progress | None:
+        """Return what is known, None if nothing is."""
+        if not self._updated:
+            return None
+        rate = self._rate()
+        known = Progress(
+            self._step, self._total, self._epoch, self._epochs, tuple(self._metrics.items()),
+            steps_per_second=rate, updated=self._updated,
+        )  # fmt: skip
+        return msgspec.structs.replace(known, remaining=self._remaining(rate, now))
+
+    def _is_training(self, report: LineReport) -> bool:
+        """Return whether a bar is that of the training: a program may show others, such as of an evaluation."""
+        if not report.bar:
+            return True
+        if report.step is None:
+            return report.epoch is not None
+        if self._bar and not report.title and (report.total or 0) < (self._bar.total or 0):
+            return False
+        self._bar = report
+        return True
+
+    def _take_step(self, report: LineReport, now: float) -> None:
+        if report.total is not None and report.step is None:
+            self._total = report.total
+        if report.step is None:
+            return
+        step, total = report.step, report.total or self._total
+        if report.of_epoch and report.total:
+            done = int(self._epoch or 0)
+            step += done * report.total
+            total = self._epochs * report.total if self._epochs else None
+        if self._step is not None and step < self._step:
+            if report.of_epoch:
+                return  # an evaluation after the epoch
+            self._times.clear()  # the training has begun again
+        self._step, self._total = step, total
+        if not self._times or step > self._times[-1][1]:
+            self._times = [*self._times[1 - KEPT :], (now, step)]
+
+    def _rate(self) -> float | None:
+        if not self._times:
+            return None
+        (began, first), (ended, last) = self._times[0], self._times[-1]
+        return (last - first) / (ended - began) if ended > began else None
+
+    def _remaining(self, rate: float | None, now: float) -> float | None:
+        if self._step is None or self._total is None or not rate:
+            return None
+        since = now - self._times[-1][0]
+        return max(0.0, (self._total - self._step) / rate - since)
