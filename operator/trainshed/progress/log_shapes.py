@@ -19,7 +19,7 @@ NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)"
 #: Words before a bar or a step that is not one of the training, and those of a bar that is.
 OTHER = re.compile(
     r"(?i)\b(?:val|valid(?:ation)?|eval(?:uat\w+)?|test(?:ing)?|predict\w*|sanity|download\w*|load\w*|map|filter\w*"
-    r"|tokeniz\w*|generat\w*|sav\w*|fetch\w*|resolv\w*)\b"
+    r"|tokeni[sz]\w*|generati\w*|saving|fetch\w*|resolving)\b"
 )
 TRAINING = re.compile(r"(?i)\b(?:train\w*|epochs?|steps?|iter\w*|fit\w*)\b")
 

@@ -8,7 +8,7 @@ from .log_shapes import LineReport, Metrics, parse
 
 #: How many of the newest metrics are kept, and the reports between which the time of a step is measured.
 MOST_METRICS, KEPT = 32, 64
-#: Bytes of an unfinished line that are kept, and how many lines are read in a second: an expression takes some 20 us.
+#: Bytes of an unfinished line that are kept, and how many lines are read in a second: one takes some microseconds.
 MOST_BYTES, MOST_LINES = 16_384, 500
 
 
