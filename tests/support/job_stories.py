@@ -53,15 +53,16 @@ def ready(job: Job, *others: Pod, attempt: int = 0, since: float = 0) -> list[Po
     ]
 
 
-def told(job: Job, *looks: Look, queue: Queue | None = None, until: float = 10, start: bool = False, **spec) -> Story:
+def told(job: Job, *looks: Look, until: float = 10, start: bool = False, probe: str = "", **more) -> Story:
     """The story some seconds after the last of these moments, at each of which the operator saw these pods."""
+    queue: Queue | None = more.pop("queue", None)
     status = running(replace(job, problems=())) if start else look(job).status
-    for second, pods, more in looks:
-        status = look(job, *pods, status=status, now=at(second), **more).status
+    for second, pods, seen_as in looks:
+        status = look(job, *pods, status=status, now=at(second), **seen_as).status
     second, pods, _ = looks[-1] if looks else (1, [], {})
     labels = {"kueue.x-k8s.io/queue-name": "gpus"} if job.queued else {}
     facts = Facts(seen(job, *pods, status=status, now=at(second + until)))
-    return story.tell(facts, {"metadata": {"labels": labels}, "spec": {"runPolicy": spec}}, queue)
+    return story.tell(facts, {"metadata": {"labels": labels}, "spec": {"runPolicy": more}}, queue, probe)
 
 
 def waits(*containers: dict, second: float = 150, job: Job | None = None, **fields) -> Story:
@@ -108,13 +109,13 @@ def loops(limit: int | None = 6, main: dict | None = None, **own) -> Story:
 
 def fails(restart: str = "OnFailure", *others: str, job: Job | None = None, replica: str = "worker-1", **end) -> Story:
     """A replica fails an hour after its start, others a second later."""
-    job = job or a_training(restart=restart, policy=run_policy(backoff_limit=3))
+    job, probe = job or a_training(restart=restart, policy=run_policy(backoff_limit=3)), end.pop("probe", "")
     known = {"container": FRAMEWORKS[job.kind].container.name, "created": T0, "phase": "Failed"}
     pods = [a_pod(replica, **{**known, "node": "node-b", "ended": FAILED} | end)]
     pods += [a_pod(name, **known, node="node-a", ended=FAILED + 1, code=1, why="Error") for name in others]
     if end.get("deleting"):
         pods = [replace(pods[0], deletion_timestamp=at(FAILED + 30), grace=30)]
-    return told(job, (FAILED + 10, ready(job, *pods), {}), start=True)
+    return told(job, (FAILED + 10, ready(job, *pods), {}), start=True, probe=probe)
 
 
 def disrupted(cause: str, **fields) -> Story:
@@ -327,6 +328,7 @@ STORIES: dict[str, Callable[[], Story]] = {
         fails, code=137, why="OOMKilled", job=a_training(limits={}, restart="OnFailure", policy=run_policy())
     ),
     "killed": of(fails, code=137, why="Error"),
+    "probe": of(fails, code=137, why="Error", probe="Liveness probe failed: HTTP probe failed with statuscode: 503"),
     "terminated": of(fails, code=143, why="Error"),
     "segmentation-fault": of(fails, code=139, why="Error"),
     "abort": of(fails, code=134, why="Error", words="terminate called after throwing an instance of 'c10::Error'"),

@@ -6,10 +6,12 @@ from trainshed.api import parse, status_codec
 from trainshed.api.actions import Snapshot
 from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document
+from trainshed.client import Forbidden
 from trainshed.client.job_reader import JobKind, JobReader, NoSuchJob
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 from trainshed.plan.facts import Facts
 from trainshed.process import Clock
+from trainshed.views import attempts
 
 
 async def read_facts(reader: JobReader, document: Document, kind: JobKind) -> Facts:
@@ -27,6 +29,20 @@ async def read_facts(reader: JobReader, document: Document, kind: JobKind) -> Fa
             now=Clock().now(),
         )
     )
+
+
+async def read_failed_probe(reader: JobReader, facts: Facts) -> str:
+    """Return what the kubelet says of the probe because of which it killed the last pod that failed; empty without.
+
+    Events are read only if the exit code may be that of such an end, and if they may be read.
+    """
+    failure = attempts.killed(facts)
+    if failure is None:
+        return ""
+    try:
+        return attempts.failed_probe(failure, await reader.events_of_pod(facts.job.namespace, failure.pod))
+    except Forbidden:
+        return ""
 
 
 def framework_containers(document: Document, kind: JobKind) -> dict[str, str]:

@@ -213,6 +213,11 @@ class JobReader:
             found += [event for event in about if event["involvedObject"]["uid"] in known]
         return found
 
+    async def events_of_pod(self, namespace: str, pod: str) -> list[Document]:
+        """Return the Events about the pods that have or had this name, in any order."""
+        query = {"fieldSelector": f"involvedObject.kind=Pod,involvedObject.name={pod}"}
+        return await self.read_list(Path(CORE, "events", namespace), JOB_EVENTS, query, MOST_EVENTS)
+
     def log(self, namespace: str, pod: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         """Yield the lines of the log of a container of a pod, with the options of the API in `query`."""
         return self.rest.log(Path(CORE, "pods", namespace, pod, "log"), query)

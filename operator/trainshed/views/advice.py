@@ -234,6 +234,11 @@ BY_CODE = {
     126: COMMAND,
 }
 BY_CLASS = {INFRASTRUCTURE: NODE, DISRUPTION: TAKEN, APPLICATION: PROGRAM}
+#: What is said of a container that the kubelet has killed because of one of its probes.
+PROBE = (
+    "The kubelet killed the container because a probe of it failed, as the kubelet says above. Correct the probe, or "
+    "give the program more time: initialDelaySeconds, timeoutSeconds, failureThreshold."
+)
 KUEUE = (
     "A smaller job, another queue, or a higher priority (label kueue.x-k8s.io/priority-class) gets quota sooner. "
     "kubectl get localqueue shows how many jobs wait."
@@ -243,6 +248,7 @@ STOPPED = (
     "The operator does not run, or it does not watch this namespace: trainshed doctor says which. It goes on where it "
     "stopped once it runs."
 )
+HANGS = "If it makes no progress: trainshed stacks {job} shows what each rank is doing, and which one hangs."
 BESIDE = (
     "The training goes on. trainshed logs {job} --container {container} says why the container beside it does not run."
 )
@@ -254,11 +260,11 @@ def for_waiting(reason: str, message: str = "") -> str:
     return " ".join(filter(None, (_by_reason(reason, message), MEANWHILE.get(reason, ""))))
 
 
-def for_failure(failure: Failure, limit: str = "", *, over: bool) -> str:
-    """Return what to do about a failure; `limit` is the limit that ended the job, if one did."""
+def for_failure(failure: Failure, limit: str = "", *, over: bool, probe: str = "") -> str:
+    """Return what to do about a failure; `limit` is the limit that ended the job, if one did, `probe` as in `tell`."""
     text = f"{failure.message} {failure.termination_message}"
     known = _by_reason(failure.reason, text) or BY_CODE.get(failure.exit_code or 0) or BY_CLASS.get(failure.kind, "")
-    parts = [BY_LIMIT.get(limit, ""), "" if limit == DEADLINE else known]
+    parts = [BY_LIMIT.get(limit, ""), "" if limit == DEADLINE else PROBE if probe else known]
     parts.append(OVER if over else FREE if failure.kind in (INFRASTRUCTURE, DISRUPTION) else "")
     return " ".join(filter(None, parts))
 

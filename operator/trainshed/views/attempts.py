@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 
 from trainshed.api import foreign_text
-from trainshed.api.status import BACKOFF_LIMIT, ConditionType, Restart
+from trainshed.api.coerce import parse_text, parse_time
+from trainshed.api.job import Document
+from trainshed.api.status import BACKOFF_LIMIT, ConditionType, Failure, Restart
 from trainshed.plan.facts import Facts
-from trainshed.plan.failures import APPLICATION
+from trainshed.plan.failures import APPLICATION, TERMINATED
 from trainshed.plan.messages import replica_failures
 from trainshed.plan.messages.phrases import last_line, plural
 from trainshed.plan.messages.replica_failures import KNOWN, exited
 
 from .durations import human
+from .rows import event_time
 
 #: Last lines of a failure, and restarts, that are shown; from this number of restarts on they may have a pattern.
 LINES, RESTARTS, PATTERN = 10, 5, 3
+#: Between what the kubelet says of a probe and of the end that it gives its container, in times of whole seconds.
+AT_ONCE = timedelta(seconds=2)
 
 
 def history(facts: Facts) -> Iterator[str]:
@@ -62,7 +67,7 @@ def _pattern(restarts: Sequence[Restart]) -> str:
     return f"the last {len(restarts)} failures were all {', '.join(found)}"
 
 
-def failure(facts: Facts) -> Iterator[str]:
+def failure(facts: Facts, probe: str = "") -> Iterator[str]:
     """Yield the last failure: who failed first, the last lines, who followed, and why it is final."""
     found = facts.status.failure
     if found is None:
@@ -70,8 +75,34 @@ def failure(facts: Facts) -> Iterator[str]:
         return
     message = found.message or found.reason
     yield f"{_ago(facts.now, found.time)}: {message}"
+    if probe:
+        yield f"the kubelet killed it: {probe}"
     yield from _last_lines(found.termination_message, message)
     yield from _rest(facts, message)
+
+
+def killed(facts: Facts) -> Failure | None:
+    """Return the last failure if the kubelet may have killed the container because of a probe."""
+    found = facts.status.failure
+    is_killed = found and found.pod and found.kind == APPLICATION and found.exit_code in TERMINATED
+    return found if is_killed else None
+
+
+def failed_probe(failure: Failure, events: Iterable[Document]) -> str:
+    """Return what the kubelet says of the probe because of which it killed the container; empty if it did not so.
+
+    `events` are those about the pod. A probe that fails often enough is followed by the end of its container at once.
+    """
+    begin = failure.time - timedelta(seconds=failure.ran or 0) - AT_ONCE
+    told = [(parse_time(event_time(event)), event) for event in events]
+    during = [(time, event) for time, event in told if time and begin <= time <= failure.time + AT_ONCE]
+    ends = [time for time, event in during if event.get("reason") == "Killing"]
+    for time, event in during:
+        message = parse_text(event.get("message"))
+        is_probe = event.get("reason") == "Unhealthy" and message.startswith(("Liveness probe", "Startup probe"))
+        if is_probe and any(abs(end - time) <= AT_ONCE for end in ends):
+            return message
+    return ""
 
 
 def _unnoticed(facts: Facts) -> Iterator[str]:

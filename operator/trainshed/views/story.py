@@ -26,18 +26,21 @@ from .replica_states import counted, waiting_for
 PROMPT = timedelta(seconds=60)
 
 
-def tell(facts: Facts, document: Document, queue: Queue | None = None) -> Story:
-    """Return the story of a job; `document` is the job, `queue` what Kueue says about it."""
+def tell(facts: Facts, document: Document, queue: Queue | None = None, probe: str = "") -> Story:
+    """Return the story of a job; `document` is the job, `queue` what Kueue says about it.
+
+    `probe` is what the kubelet says of the probe because of which it killed the container that failed; empty without.
+    """
     name = f"{facts.job.kind.lower()}/{facts.job.name} -n {facts.job.namespace}"
     found = (
         ("Asked for", _asked(facts, document)),
         ("Queue", kueue_queue.lines(queue, facts.now) if queue and not facts.status.over else ()),
         ("Replicas", replica_states.lines(facts)),
         ("History", attempts.history(facts)),
-        ("Failure", attempts.failure(facts)),
+        ("Failure", attempts.failure(facts, probe)),
         ("Blocked", _blocked(facts)),
         ("Next", _next(facts, queue)),
-        ("What to do", (_filled(text, name, facts) for text in _advice(facts, queue))),
+        ("What to do", (_filled(text, name, facts) for text in _advice(facts, queue, probe))),
     )
     chapters = ((title, tuple(map(foreign_text.one_line, filter(None, lines)))) for title, lines in found)
     return Story(
@@ -238,7 +241,7 @@ def _left(facts: Facts, begin: datetime, seconds: float) -> str:
     return human((begin + timedelta(seconds=seconds) - facts.now).total_seconds())
 
 
-def _advice(facts: Facts, queue: Queue | None) -> Iterator[str]:
+def _advice(facts: Facts, queue: Queue | None, probe: str) -> Iterator[str]:
     status, decisive = facts.status, facts.status.decisive
     if facts.job.deleting:
         return
@@ -253,7 +256,7 @@ def _advice(facts: Facts, queue: Queue | None) -> Iterator[str]:
     elif decisive.type is ConditionType.SUSPENDED:
         yield kueue_queue.what_to_do(queue) if queue else advice.RESUME
     elif decisive.type in (ConditionType.FAILED, ConditionType.RESTARTING) and status.failure:
-        yield advice.for_failure(status.failure, status.limit_exceeded, over=status.over)
+        yield advice.for_failure(status.failure, status.limit_exceeded, over=status.over, probe=probe)
     else:
         yield _while_it_waits(facts, decisive)
 
@@ -269,4 +272,7 @@ def _while_it_waits(facts: Facts, decisive: Condition) -> str:
     if any(item.container for item in status.waiting):
         return advice.BESIDE
     often = status.failure and len(status.recent_restarts) >= attempts.PATTERN
-    return advice.for_failure(status.failure, over=False) if status.failure and often else ""
+    if status.failure and often:
+        return advice.for_failure(status.failure, over=False)
+    goes_on = decisive.type is ConditionType.RUNNING and not status.ending
+    return advice.HANGS if goes_on else ""

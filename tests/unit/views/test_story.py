@@ -15,6 +15,7 @@ from trainshed.views import advice
 from trainshed.views.story import Story
 
 FILES, PAGE = Path(__file__).parent / "stories", Path(__file__).parents[3] / "docs" / "commands.md"
+TEN_JOBS = PAGE.with_name("ten-jobs.md")
 #: The stories that docs/commands.md shows, by their titles there.
 SHOWN = {
     "A ResourceQuota has no room": "quota",
@@ -50,6 +51,14 @@ def test_there_are_no_other_stories():
     assert sorted(path.stem for path in FILES.iterdir()) == sorted(STORIES)
     page = re.findall(r"^### ([^\n]+)\n\n```\n(.+?\n)```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert dict(page) == {title: (FILES / f"{case}.txt").read_text() for title, case in SHOWN.items()}
+
+
+def test_the_ten_jobs_are_told_what_to_do_as_the_stories_are():
+    """On kind tests/e2e/test_ten_jobs.py compares the whole page."""
+    shown = re.findall(r"^What to do   (.+)$", TEN_JOBS.read_text(), re.MULTILINE)
+    stories = "".join(path.read_text() for path in FILES.iterdir())
+    texts = [re.sub(r"pytorchjob/\w+", "pytorchjob/mnist", text).removesuffix(advice.OVER) for text in shown]
+    assert [text for text in texts if f"What to do   {text.strip()}" not in stories] == []
 
 
 def write() -> None:
