@@ -221,8 +221,10 @@ PROGRAM = (
 )
 BY_CODE = {
     137: (
-        "SIGKILL, and not because of the container's memory limit: a liveness probe, the end of a grace period, or the "
-        "kernel killed a child process. trainshed events {job} and the log of the node say more."
+        "SIGKILL: the kernel when memory was short, a liveness probe, or the end of a grace period. A container that "
+        "used more memory than its limit is not always reported as OOMKilled, such as when the kernel killed a child "
+        "process of it: trainshed top {job} shows the limits, and trainshed events {job} and the log of the node say "
+        "more."
     ),
     143: "The process was asked to end: by a drain, a preemption, or a kill in a script.",
     139: (
