@@ -24,9 +24,10 @@ class Kubectl:
         self.command = [str(binary("kube", "kubectl")), "--kubeconfig", kubeconfig]
         self.command += ["--namespace", namespace] if namespace else []
 
-    def __call__(self, *words: str, timeout: float = 60) -> str:
-        """Return its output; raise an error if it fails."""
-        result = subprocess.run([*self.command, *words], check=False, capture_output=True, text=True, timeout=timeout)
+    def __call__(self, *words: str, timeout: float = 60, text: str = "") -> str:
+        """Return its output; raise an error if it fails. `text` is its standard input."""
+        command = [*self.command, *words]
+        result = subprocess.run(command, check=False, input=text, capture_output=True, text=True, timeout=timeout)
         assert result.returncode == 0, f"kubectl {' '.join(words)}: {result.stderr}"
         return result.stdout
 
