@@ -20,6 +20,7 @@ from trainshed.views.story import Story
 IMAGE, NODES = "registry.example/train:1", ("node-a", "node-b")
 LIMITS = {"nvidia.com/gpu": 8, "memory": "2Gi"}
 TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\nValueError: bad batch'
+ENDED = {"waiting": False, "reason": "Error", "before": None, "exit_code": 1, "message": TRACEBACK}
 GPUS = "0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
 PULL = f'Back-off pulling image "{IMAGE}": ErrImagePull: failed to resolve reference "{IMAGE}": not found'
 #: Seconds from the start of a run until a replica fails.
@@ -307,6 +308,7 @@ STORIES: dict[str, Callable[[], Story]] = {
     "init-container-fails": of(loops, main={"waiting": True}, **INIT),
     "sidecar-fails": of(loops, main={"started": at(5), "ready": True}, name="proxy"),
     "crash-loop": loops,
+    "crash-loop-begins": of(loops, restarts=0, **dict(ENDED, finished=at(52))),
     "crash-loop-without-end": of(loops, None),
     "unschedulable": of(unplaced, message=GPUS),
     "scheduling-gate": of(unplaced, "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"),

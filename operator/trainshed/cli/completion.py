@@ -9,20 +9,22 @@ from click.shell_completion import BashComplete, FishComplete, ShellComplete, Zs
 
 SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 PROGRAM, VARIABLE = "trainshed", "_TRAINSHED_COMPLETE"
+#: The lines after \b are printed as they stand.
+HELP = """Print the completion of a shell: of commands, options, and the names of jobs in the cluster.
+
+\b
+bash   source <(trainshed completion bash)
+zsh    source <(trainshed completion zsh)
+fish   trainshed completion fish | source
+"""
 #: The last line for kubectl: whether the shell completes names of files, a ShellCompDirective of cobra.
 FILES, NO_FILES = ":0", ":4"
 
 
-@click.command()
+@click.command(help=HELP)
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 def completion(shell: str) -> None:
-    r"""Print the completion of a shell: of commands, options, and the names of jobs in the cluster.
-
-    \b
-    bash   source <(trainshed completion bash)
-    zsh    source <(trainshed completion zsh)
-    fish   trainshed completion fish | source
-    """
+    """Print the completion of a shell."""
     from . import cli  # noqa: PLC0415 - it imports this module
 
     # Not `source()`: for bash it would run the bash that is first in the PATH to learn its version.

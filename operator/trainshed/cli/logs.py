@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from heapq import heapify, heappop, heappush
 
 import click
 
+from trainshed.api.job import Document
+from trainshed.api.objects import Pod
 from trainshed.views.log_lines import LogLine
+from trainshed.views.rows import listed
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
 from .job_names import JOB
-from .job_pods import Target, pods_of_replicas, replica_options
+from .job_pods import Target, pods_of_replicas, replica_of, replica_options
 from .log_follower import Follower, LinePrinter, Source, Wanted
 from .parameters import duration, pattern
 
@@ -48,9 +51,10 @@ async def _logs(cluster: Cluster, name: str, wanted: Wanted) -> int:
     if wanted.follow:
         await Follower(cluster, target, wanted, printer).run()
         return 0
-    pods = pods_of_replicas(await cluster.reader.pods(document), document, wanted.replicas)
+    present = await cluster.reader.pods(document)
+    pods = pods_of_replicas(present, document, wanted.replicas)
     if not pods:
-        click.echo("There are no pods of these replicas: their logs went with them.", err=True)
+        click.echo(_without_pods(document, present, wanted.replicas), err=True)
         return 1
     printer.widen(wanted.name(pod, document) for pod in pods)
     failed = 0
@@ -61,6 +65,14 @@ async def _logs(cluster: Cluster, name: str, wanted: Wanted) -> int:
                 printer.show(line)
         failed += sum(source.report() for source in sources)
     return 1 if failed == len(pods) else 0
+
+
+def _without_pods(document: Document, present: Sequence[Pod], replicas: Sequence[str]) -> str:
+    """Return why there is nothing to print."""
+    if not present:
+        return "The job has no pods: trainshed explain says why. The logs of earlier pods went with them."
+    names = listed([replica_of(pod, document) for pod in pods_of_replicas(present, document, ())])
+    return f"There is no pod of {listed(replicas)}; there are pods of {names}."
 
 
 async def merged(sources: list[AsyncGenerator[LogLine, None]]) -> AsyncGenerator[LogLine, None]:

@@ -223,8 +223,8 @@ BY_CODE = {
     137: (
         "SIGKILL: the kernel when memory was short, a liveness probe, or the end of a grace period. A container that "
         "used more memory than its limit is not always reported as OOMKilled, such as when the kernel killed a child "
-        "process of it: trainshed top {job} shows the limits, and trainshed events {job} and the log of the node say "
-        "more."
+        "process of it: compare resources.limits.memory of the template with what the program needs. trainshed events "
+        "{job} and the log of the node may say more."
     ),
     143: "The process was asked to end: by a drain, a preemption, or a kill in a script.",
     139: (

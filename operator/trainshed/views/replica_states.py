@@ -13,7 +13,8 @@ from trainshed.api.objects import Phase, Pod
 from trainshed.api.status import ConditionType
 from trainshed.plan import start_order
 from trainshed.plan.facts import Facts
-from trainshed.plan.waiting import ERROR_DELAY, Problem, problem
+from trainshed.plan.messages import replica_failures, replica_problems
+from trainshed.plan.waiting import CRASH_LOOP, ERROR_DELAY, Problem, problem
 
 from .durations import human
 
@@ -74,9 +75,19 @@ def _doing(facts: Facts, replica: Replica, pod: Pod) -> Doing:
     beside = f"; beside it, {found.message}" if found else ""
     if facts.is_ready(pod):
         return Doing(("ready", beside), "running", beside)
-    if pod.phase is Phase.PENDING:
-        return Doing(("starting", beside), "starting", beside)
-    return Doing(("running", beside), "running", f", not ready{beside}")
+    if found := _ended_in_place(facts, pod):
+        return Doing(("ended", found.reason), "not running", f": {found.message}; the kubelet starts it again")
+    does, after = ("starting", beside) if pod.phase is Phase.PENDING else ("running", f", not ready{beside}")
+    return Doing((does, beside), does, after)
+
+
+def _ended_in_place(facts: Facts, pod: Pod) -> Problem | None:
+    """Return why the framework's own container does not run at the moment, which the kubelet starts again."""
+    own = facts.own_container(pod)
+    last = replica_failures.last_end(own) if own and own.exit_code else None
+    if own is None or last is None:
+        return None
+    return Problem(CRASH_LOOP, replica_problems.crash_loop(own, last), last.finished or facts.now)
 
 
 def _waiting(facts: Facts, found: Problem) -> Doing:
@@ -107,5 +118,6 @@ def waiting_for(facts: Facts) -> list[tuple[str, str]]:
     pods = ((replica, pod) for replica, pod in facts.current.items() if not pod.over and not pod.deleting)
     found = (problem(facts, replica, pod) for replica, pod in pods)
     lasting = (item for item in found if item and not item.aside)
-    late = (item for item in lasting if item.delay == ERROR_DELAY or facts.now >= item.since + item.delay)
+    late = [item for item in lasting if item.delay == ERROR_DELAY or facts.now >= item.since + item.delay]
+    late += filter(None, (_ended_in_place(facts, pod) for pod in facts.current.values() if not pod.over))
     return [(item.reason, item.message) for item in late]

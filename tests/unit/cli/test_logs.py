@@ -173,7 +173,12 @@ def test_a_hostile_line_is_one_harmless_line(capsys, follow):
 def test_without_pods_nothing_can_be_printed(capsys):
     code, lines, errors = printed(Replies([()], {}), capsys)
     assert (code, lines) == (1, [])
-    assert "their logs went with them" in errors
+    assert "The logs of earlier pods went with them." in errors
+
+
+def test_a_replica_that_does_not_exist_is_named_with_those_that_do(capsys):
+    code, _, errors = printed(Replies([(a_pod("worker-0", "Running"),)], {}), capsys, replicas=("worker-7",))
+    assert (code, errors) == (1, "There is no pod of worker-7; there are pods of worker-0.\n")
 
 
 def test_following_ends_soon_after_the_job_though_a_pod_runs_on(capsys):

@@ -122,10 +122,8 @@ def _volumes(template: Document) -> str:
 def crash_loop(container: Container, last: TerminatedState) -> str:
     """Return how often a container was restarted, and how it ended the last time."""
     reason = "" if last.reason in ("Error", "") else f" ({last.reason})"
-    message = (
-        f"{name_of(container)} was restarted {plural(container.restarts, 'time')}"
-        f" and last exited with code {last.exit_code}{reason}"
-    )
+    restarted = f"was restarted {plural(container.restarts, 'time')} and last" if container.restarts else "has"
+    message = f"{name_of(container)} {restarted} exited with code {last.exit_code}{reason}"
     line = last_line(foreign_text.lines(last.message))
     return f"{message}: {line}" if line else message
 
