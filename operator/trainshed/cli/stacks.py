@@ -16,6 +16,7 @@ from trainshed.api.job import Document
 from trainshed.api.objects import Phase, Pod
 from trainshed.client import ApiError, Forbidden
 from trainshed.client.ephemeral_containers import EphemeralContainers, NotRun
+from trainshed.plan.messages.phrases import plural
 from trainshed.stack_dump import IMAGE, MOST_THREADS
 from trainshed.views import rank_stacks as view
 from trainshed.views.rank_stacks import NotRead, Result
@@ -82,7 +83,7 @@ async def _stacks(cluster: Cluster, name: str, wanted: StacksWanted) -> int:
     if not pods:
         click.echo(f"No replica runs: trainshed explain {name} says why.", err=True)
         return 1
-    click.echo(f"Reading the stacks of {len(pods)} replicas …", err=True)
+    click.echo(f"Reading the stacks of {plural(len(pods), 'replica')} …", err=True)
     reader = Reader(cluster, target, wanted)
     found = dict(zip((replica_of(pod, document) for pod in pods), await reader.read(pods), strict=True))
     if wanted.form:
@@ -150,4 +151,4 @@ def show(document: Document, found: dict[str, Result], others: int, *, whole: bo
     for reason, names in view.without_stacks(found, ranks).items():
         click.echo(f"No stack of {listed(names)}: {reason}", err=True)
     if others:
-        click.echo(f"{others} more replicas do not run.", err=True)
+        click.echo(f"{plural(others, 'replica')} without a pod that runs.", err=True)

@@ -209,8 +209,8 @@ MEANWHILE = {
 }
 BY_LIMIT = {
     DEADLINE: (
-        "The time that pods wait for nodes and images counts as well: trainshed events {job} shows what took so long. "
-        "Raise activeDeadlineSeconds, or make the job shorter."
+        "Raise activeDeadlineSeconds, or make the job shorter. The time that pods wait for nodes and images counts as "
+        "well: trainshed events {job} shows it as long as the pods exist."
     ),
     BACKOFF_LIMIT: "The job has used all its restarts; the history shows whether they had the same cause.",
     STARTUP_DEADLINE: "Raise trainshed.dev/startup-deadline if nodes or images take that long.",

@@ -186,13 +186,20 @@ def leader(name: str, lease: Document | None, later: Document | None, now: datet
     return Diagnosis(Verdict.FAILED, part, message)
 
 
+#: What to do about a webhook, or an API server, that does not answer.
+UNANSWERED = (
+    "If the message names a webhook, the program behind it does not run: its pods say why, and without that program an "
+    "administrator deletes its webhook configuration."
+)
+
+
 def validation(
     valid: ApiError | None, invalid: ApiError | None, annotated: ApiError | None, kind: str
 ) -> Iterator[Diagnosis]:
     """Yield what the answers to dry runs say: of a valid job, one with a fault, one with an unknown annotation."""
     part = "Validation"
     if isinstance(valid, Unavailable):
-        message = f"no job can be created, because a webhook or the API server does not answer: {valid}"
+        message = f"no job can be created, as a webhook or the API server does not answer: {valid}. {UNANSWERED}"
         yield Diagnosis(Verdict.FAILED, part, message)
         return
     if valid is not None:
