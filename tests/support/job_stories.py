@@ -95,8 +95,8 @@ def refused(reason: str, message: str, *there: str) -> Story:
     return told(job, *((second, pods, {"refusal": (reason, message)}) for second in (1, 60)))
 
 
-def quota(name: str, *there: str) -> Story:
-    used = "requested: requests.nvidia.com/gpu=8, used: requests.nvidia.com/gpu=32, limited: requests.nvidia.com/gpu=32"
+def quota(name: str, *there: str, most: int = 32) -> Story:
+    used = "requested: requests.{0}=8, used: requests.{0}={1}, limited: requests.{0}={1}".format("nvidia.com/gpu", most)
     return refused("QuotaExceeded", f'pods "{name}" is forbidden: exceeded quota: gpus, {used}', *there)
 
 
@@ -269,7 +269,7 @@ POLICY = "ValidatingAdmissionPolicy 'team' with binding 'team' denied request: e
 STORIES: dict[str, Callable[[], Story]] = {
     # Pods that are not created.
     "quota": of(quota, "mnist-master-0"),
-    "quota-for-some": of(quota, "mnist-worker-0", "mnist-master-0"),
+    "quota-too-small": of(quota, "mnist-worker-1", "mnist-master-0", "mnist-worker-0", most=16),
     "webhook": of(refused, "DeniedByWebhook", WEBHOOK),
     "policy": of(refused, "DeniedByPolicy", POLICY),
     "webhook-down": of(refused, "WebhookUnavailable", 'failed calling webhook "policy.example": connection refused'),

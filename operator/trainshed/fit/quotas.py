@@ -5,6 +5,7 @@ The rules are those of Kubernetes' evaluators (k8s.io/kubernetes/pkg/quota/v1/ev
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -24,6 +25,8 @@ DEMANDED = tuple(f"{prefix}{name}" for name in ("cpu", "memory") for prefix in (
 #: The resources that a quota names with and without `requests.`, and those that it names with `limits.`.
 NATIVE = ("cpu", "memory", "ephemeral-storage")
 PRIORITY = "PriorityClass"
+#: What a whole quota permits, at the end of a refusal of the API server.
+LIMITED = re.compile(r"limited: ([^; ]+)")
 
 
 class Quota(msgspec.Struct, frozen=True):
@@ -155,3 +158,18 @@ def _has(name: str, container: Document) -> bool:
 def _field(name: str) -> tuple[str, str]:
     field, _, resource = name.rpartition(".")
     return field or "requests", resource
+
+
+def never_fits(message: str, asked: Amounts) -> str:
+    """Return what a job asks for of which a whole quota has less: `300Mi of the 256Mi memory`; empty if of nothing.
+
+    The message is the API server's refusal of a pod, which ends with `limited: ` and what the quota permits. `asked`
+    are the amounts of all pods of the job, as `pod_charge` names them.
+    """
+    if not (found := LIMITED.search(message)):
+        return ""
+    permitted = parsed(dict(pair.split("=", 1) for pair in found[1].split(",") if "=" in pair))
+    for name, most in permitted.items():
+        if asked.get(name, 0) > most:
+            return f"{shown(name, asked[name])} of the {shown(name, most)} {name}"
+    return ""

@@ -207,6 +207,11 @@ MEANWHILE = {
     **dict.fromkeys(("Forbidden", "DeniedByWebhook", "DeniedByPolicy", "WebhookUnavailable", "NameConflict"), RETRIED),
     **dict.fromkeys((reason for reason, text in BY_REASON.items() if text == OTHERS), RETRIED),
 }
+#: What the quota lacks also when nothing else runs: what the job asks for, and what is permitted.
+BEYOND_QUOTA = (
+    "The job alone asks for {amounts} that a ResourceQuota of the namespace permits, so it never has room. Request "
+    "less in the template, have fewer replicas, or ask for a larger quota."
+)
 BY_LIMIT = {
     DEADLINE: (
         "Raise activeDeadlineSeconds, or make the job shorter. The time that pods wait for nodes and images counts as "

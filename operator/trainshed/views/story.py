@@ -13,6 +13,8 @@ from trainshed.api.objects import Phase
 from trainshed.api.quantities import requests
 from trainshed.api.status import Condition, ConditionType
 from trainshed.client.kueue_reader import QUEUE_LABEL, Queue
+from trainshed.fit.amounts import times, total
+from trainshed.fit.quotas import never_fits, pod_charge
 from trainshed.plan.facts import Facts
 from trainshed.plan.messages import job_conditions
 from trainshed.plan.start_order import NOT_CREATED
@@ -24,6 +26,10 @@ from .replica_states import counted, waiting_for
 
 #: An operator that runs acts within this time.
 PROMPT = timedelta(seconds=60)
+
+
+#: The reason with which the API server refuses a pod because of a ResourceQuota.
+QUOTA_EXCEEDED = "QuotaExceeded"
 
 
 def tell(facts: Facts, document: Document, queue: Queue | None = None, probe: str = "") -> Story:
@@ -261,13 +267,22 @@ def _advice(facts: Facts, queue: Queue | None, probe: str) -> Iterator[str]:
         yield _while_it_waits(facts, decisive)
 
 
+def _no_quota(facts: Facts, reason: str, message: str) -> str:
+    """Return what to do about a quota that has too little for the job alone; empty if it may have room one day."""
+    if reason != QUOTA_EXCEEDED:
+        return ""
+    asked = total(times(pod_charge(as_mapping(group.template.get("spec"))), group.count) for group in facts.job.groups)
+    found = never_fits(message, asked)
+    return advice.BEYOND_QUOTA.format(amounts=found, job="{job}") if found else ""
+
+
 def _while_it_waits(facts: Facts, decisive: Condition) -> str:
     """Return what to do about a job that is Blocked or runs: about what it waits for, or failures that come again."""
     status = facts.status
     reasons = [(decisive.reason, decisive.message)] if decisive.type is ConditionType.BLOCKED else []
     reasons += waiting_for(facts)
     reasons += [(item.reason, item.message) for item in status.waiting if item.reason == NOT_CREATED]
-    if found := next(filter(None, (advice.for_waiting(*one) for one in reasons)), ""):
+    if found := next(filter(None, (_no_quota(facts, *one) or advice.for_waiting(*one) for one in reasons)), ""):
         return found
     if any(item.container for item in status.waiting):
         return advice.BESIDE
