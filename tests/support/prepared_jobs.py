@@ -42,7 +42,7 @@ class PreparedJob:
 
 
 def prepared() -> dict[str, PreparedJob]:
-    """Return the jobs of the page by their names, which are the last words of the commands."""
+    """Return the jobs of the page by their names, with which the commands end."""
     found = map(_section, TEN_JOBS.read_text().split("\n## ")[1:])
     return {job.command.split()[-1]: job for job in found}
 
