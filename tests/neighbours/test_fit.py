@@ -23,7 +23,9 @@ from trainshed.fit.demands import RoleDemand
 from .conftest import Bed
 
 NAMED = {"key": "metadata.name", "operator": "In", "values": ["n0"]}
-NODES, PODS, ROUNDS = "/api/v1/nodes", 30, range(6)
+NODES, PODS = "/api/v1/nodes", 30
+#: The random pods of `make test`, and those of `make test-neighbours`.
+ROUNDS = (0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 6)))
 
 
 @pytest.fixture(scope="module")
