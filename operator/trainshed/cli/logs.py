@@ -12,7 +12,7 @@ import click
 from trainshed.api.job import Document
 from trainshed.api.objects import Pod
 from trainshed.views.log_lines import LogLine
-from trainshed.views.rows import listed
+from trainshed.views.rows import listed, with_namespace
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
 from .job_names import JOB
@@ -70,7 +70,8 @@ async def _logs(cluster: Cluster, name: str, wanted: Wanted) -> int:
 def _without_pods(document: Document, present: Sequence[Pod], replicas: Sequence[str]) -> str:
     """Return why there is nothing to print."""
     if not present:
-        return "The job has no pods: trainshed explain says why. The logs of earlier pods went with them."
+        why = f"trainshed explain {with_namespace(document)} says why"
+        return f"The job has no pods: {why}. The logs of earlier pods went with them."
     names = listed([replica_of(pod, document) for pod in pods_of_replicas(present, document, ())])
     return f"There is no pod of {listed(replicas)}; there are pods of {names}."
 

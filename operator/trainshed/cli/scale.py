@@ -9,7 +9,7 @@ from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Document
 from trainshed.client.job_reader import JobKind
 from trainshed.client.job_writer import JobWriter
-from trainshed.views.rows import full_name, listed
+from trainshed.views.rows import full_name, listed, with_namespace
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
 from .job_changes import changed, dry_run_option, for_each, queued_by
@@ -68,6 +68,5 @@ def _notes(job: Document, kind: JobKind, *, is_queued: bool) -> list[str]:
     found = parse.job(job, framework, JobDefaults())
     if found.policy.suspend or framework.hooks.scope(found) is RestartScope.REPLICA:
         return []
-    return [
-        f"Pods that run keep the size that they began with: trainshed restart {full_name(job)} begins with the new."
-    ]
+    again = f"trainshed restart {with_namespace(job)} begins with the new"
+    return [f"Pods that run keep the size that they began with: {again}."]

@@ -20,7 +20,7 @@ from trainshed.plan.messages.phrases import plural
 from trainshed.stack_dump import IMAGE, MOST_THREADS
 from trainshed.views import rank_stacks as view
 from trainshed.views.rank_stacks import NotRead, Result
-from trainshed.views.rows import full_name, listed
+from trainshed.views.rows import full_name, listed, with_namespace
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
 from .job_names import JOB
@@ -81,7 +81,7 @@ async def _stacks(cluster: Cluster, name: str, wanted: StacksWanted) -> int:
     all_pods = pods_of_replicas(await cluster.reader.pods(document), document, wanted.replicas)
     pods = [pod for pod in all_pods if pod.phase is Phase.RUNNING and not pod.deleting]
     if not pods:
-        click.echo(f"No replica runs: trainshed explain {name} says why.", err=True)
+        click.echo(f"No replica runs: trainshed explain {with_namespace(document)} says why.", err=True)
         return 1
     click.echo(f"Reading the stacks of {plural(len(pods), 'replica')} …", err=True)
     reader = Reader(cluster, target, wanted)

@@ -16,7 +16,7 @@ from trainshed.client.job_reader import JobKind, Jobs, NoSuchJob
 from trainshed.client.job_watch import job_changes
 from trainshed.client.job_writer import JobWriter
 from trainshed.views import refusals
-from trainshed.views.rows import full_name
+from trainshed.views.rows import full_name, with_namespace
 
 from .connection import Cluster, ClusterOptions, cluster_options, run, warn
 from .job_changes import active, changed, dry_run_option, for_each, queued_by
@@ -110,7 +110,10 @@ class Restarting:
         except (asyncio.CancelledError, ApiError) as error:
             if suspended or isinstance(error, (asyncio.CancelledError, Unavailable)):
                 is_ = "is" if suspended else "may be"
-                click.echo(f"{name} {is_} suspended and not resumed yet: trainshed restart {name} goes on", err=True)
+                click.echo(
+                    f"{name} {is_} suspended and not resumed yet: trainshed restart {with_namespace(job)} goes on",
+                    err=True,
+                )
             raise
         if not noted:
             raise click.ClickException(f"{name} is not restarted: the operator did not act in time. Does it run?")

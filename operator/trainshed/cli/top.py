@@ -6,6 +6,7 @@ import click
 
 from trainshed.client import ApiError, Forbidden
 from trainshed.views import usage
+from trainshed.views.rows import with_namespace
 
 from . import tables
 from .connection import Cluster, ClusterOptions, cluster_options, run
@@ -31,7 +32,7 @@ async def _top(cluster: Cluster, name: str) -> int:
     document, _ = await cluster.reader.find(cluster.namespace, name)
     pods = await cluster.reader.pods_with_resources(document)
     if not pods:
-        click.echo(f"The job has no pods: trainshed explain {name} says why.", err=True)
+        click.echo(f"The job has no pods: trainshed explain {with_namespace(document)} says why.", err=True)
         return 1
     try:
         metrics, problem = await cluster.reader.metrics(document), ""

@@ -75,6 +75,11 @@ def full_name(job: Document) -> str:
     return f"{parse_text(job.get('kind')).lower()}/{parse_text(metadata(job).get('name'))}"
 
 
+def with_namespace(job: Document) -> str:
+    """Return a job as a command of any namespace takes it: `pytorchjob/mnist -n ml`."""
+    return f"{full_name(job)} -n {namespace_of(job)}"
+
+
 def metadata(item: Document) -> dict[str, Any]:
     """Return the metadata of an object."""
     return dict(as_mapping(item.get("metadata")))

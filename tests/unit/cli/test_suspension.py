@@ -103,4 +103,6 @@ def test_ctrl_c_between_the_writes_says_how_to_go_on(capsys):
     server = ScriptedServer(acts=False)
     with pytest.raises(TimeoutError):
         in_virtual_time(restart(server, 5))
-    assert capsys.readouterr().err == f"{NAME} is suspended and not resumed yet: trainshed restart {NAME} goes on\n"
+    assert (
+        capsys.readouterr().err == f"{NAME} is suspended and not resumed yet: trainshed restart {NAME} -n ml goes on\n"
+    )
