@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from trainshed.local.runtimes.protocol import RuntimeContainer, StartFailed
-from trainshed.views import rank_stacks as view
 from trainshed.views.rows import listed
 
 from . import tasks
 from .options import LocalJob
 from .output import Output
+
+if TYPE_CHECKING:
+    from trainshed.views.rank_stacks import Result
 
 #: Replicas that are read at a time, fewer than commands of an engine run at once, because others must not wait for
 #: these; and the seconds after which one is given up.
@@ -42,6 +45,8 @@ class StackReport:
             self._task.cancel()
 
     async def _show(self) -> None:
+        from trainshed.views import rank_stacks as view  # noqa: PLC0415 - few runs need it
+
         containers = self._containers()
         if not containers:
             self._output.say("no replica runs, so there are no stacks")
@@ -65,7 +70,9 @@ class StackReport:
                     found[name] = container
         return found
 
-    async def _read(self, container: RuntimeContainer) -> view.Result:
+    async def _read(self, container: RuntimeContainer) -> Result:
+        from trainshed.views import rank_stacks as view  # noqa: PLC0415 - few runs need it
+
         async with self._turn:
             try:
                 return view.parse((await tasks.within(container.stacks(), SECONDS)).encode().splitlines())

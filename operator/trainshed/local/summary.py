@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from trainshed.api import status_codec
 from trainshed.api.foreign_text import harmless, one_line
 from trainshed.api.job import Document
-from trainshed.progress.tracker import Progress
 from trainshed.views.durations import human
 
 from .cluster import LocalCluster
 from .stored_objects import EVENT
+
+if TYPE_CHECKING:  # the first output of a job imports it
+    from trainshed.progress.tracker import Progress
 
 INDENT = "  "
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from trainshed.api.job import Document
 from trainshed.api.objects import JOB_ROLE_LABEL
 from trainshed.local.runtimes.protocol import LogSink
-from trainshed.progress.tracker import Progress, Tracker
 
 from .options import LocalJob
 from .stored_objects import job_name
+
+if TYPE_CHECKING:  # compiling its expressions would delay the first process of a run
+    from trainshed.progress.tracker import Progress, Tracker
 
 
 class TrainingProgress:
@@ -42,5 +45,8 @@ class TrainingProgress:
         return tracker.progress(self._clock()) if tracker else None
 
     def _read(self, pod: Document, container: str, chunk: bytes) -> None:
-        if self._containers.get(pod["metadata"]["name"]) == container:
-            self._trackers.setdefault(job_name(pod), Tracker()).feed(chunk, self._clock())
+        if self._containers.get(pod["metadata"]["name"]) != container:
+            return
+        from trainshed.progress.tracker import Tracker  # noqa: PLC0415 - as above
+
+        self._trackers.setdefault(job_name(pod), Tracker()).feed(chunk, self._clock())
