@@ -64,13 +64,15 @@ def test_what_ends_with_the_job_has_its_own_grace_period(machine):
 
 @pytest.mark.parametrize("arguments", [(), ("--only", "worker-1"), ("--only", "master-0")])
 def test_replicas_that_a_job_was_over_before_are_named(machine, arguments):
-    job = a_job("true", workers=2)  # the workers of an XGBoostJob are created after its master
+    """The workers of an XGBoostJob are created after its master runs, which this one, with a failing init, never does."""
+    fails = {"name": "fails", "image": "x", "command": ["false"]}
+    job = a_job("true", workers=2, restart="Never", initContainers=[fails])
     groups = job["spec"].pop("pytorchReplicaSpecs")
     for group in groups.values():
         group["template"]["spec"]["containers"][0]["name"] = "xgboost"
     job |= {"kind": "XGBoostJob", "spec": {"xgbReplicaSpecs": groups}}
     done = machine.run(job, arguments=arguments)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 1, done.stdout + done.stderr
     names = {"worker-1": "job-worker-1", "master-0": ""}.get("".join(arguments[1:]), "job-worker-0, job-worker-1")
     said = [line for line in done.stdout.splitlines() if "not created" in line]
     assert said == ([f"not created, as the job was over before: {names}"] if names else [])
