@@ -64,7 +64,7 @@ def test_what_ends_with_the_job_has_its_own_grace_period(machine):
 
 @pytest.mark.parametrize("arguments", [(), ("--only", "worker-1"), ("--only", "master-0")])
 def test_replicas_that_a_job_was_over_before_are_named(machine, arguments):
-    """The workers of an XGBoostJob are created after its master runs, which this one, with a failing init, never does."""
+    """The workers of an XGBoostJob come after its master runs, which this one, with a failing init, never does."""
     fails = {"name": "fails", "image": "x", "command": ["false"]}
     job = a_job("true", workers=2, restart="Never", initContainers=[fails])
     groups = job["spec"].pop("pytorchReplicaSpecs")
