@@ -12,7 +12,7 @@ import click
 import yaml
 
 from trainshed import crd
-from trainshed.api import parse
+from trainshed.api import job_annotations as of_jobs
 from trainshed.api.framework import Framework
 from trainshed.crd import definition
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
@@ -106,12 +106,12 @@ def files() -> Iterator[tuple[Path, str]]:
 
 def annotations() -> dict[str, Any]:
     """Return the annotations of jobs, as the admission policy of the chart reads them."""
-    choices = {name: [str(value) for value in values] for name, values in parse.ANNOTATIONS.items()}
+    choices = {name: [str(value) for value in values] for name, values in of_jobs.ANNOTATIONS.items()}
     return {
-        "prefix": parse.PREFIX,
+        "prefix": of_jobs.PREFIX,
         "choices": {name: values for name, values in choices.items() if values},
         "durations": [name for name, values in choices.items() if not values],
-        "durationForm": parse.DURATION_FORM,
+        "durationForm": of_jobs.DURATION_FORM,
     }
 
 

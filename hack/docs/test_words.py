@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from trainshed.api import parse
+from trainshed.api import job_annotations
 from trainshed.cli import COMMANDS, cli
 
 from .commands import ROOT
@@ -83,17 +83,20 @@ def test_every_metric_and_alert_exists(page: Path):
     assert [name for name in named if not re.search(rf"\b{name}\b", known)] == []
 
 
+def annotation_names() -> set[str]:
+    return {value for value in vars(job_annotations).values() if str(value).startswith(job_annotations.PREFIX)}
+
+
 @NAMED
 def test_every_annotation_exists(page: Path):
-    known = {value for value in vars(parse).values() if str(value).startswith(parse.PREFIX)} | NOT_ON_JOBS
+    known = annotation_names() | NOT_ON_JOBS
     named = re.findall(r"(?<![\w.])trainshed\.dev/[\w-]+", page.read_text())
     assert [name for name in named if name not in known] == []
 
 
 def test_every_annotation_is_documented():
     page = (ROOT / "docs" / "annotations.md").read_text()
-    names = {value for value in vars(parse).values() if str(value).startswith(parse.PREFIX)}
-    assert {name for name in names - {parse.PREFIX} if f"| `{name}` |" not in page} == set()
+    assert {name for name in annotation_names() - {job_annotations.PREFIX} if f"| `{name}` |" not in page} == set()
 
 
 @NAMED

@@ -20,6 +20,7 @@ COLUMNS = (
     ("Age", "date", ".metadata.creationTimestamp", 0),
     ("Ready", "string", ".status.ready", 1),
     ("Restarts", "integer", ".status.totalRestarts", 1),
+    ("Progress", "string", ".status.progress", 1),
     ("Reason", "string", ".status.reason", 1),
     ("Blocked", "string", ".status.blocked.message", 1),
     ("Last Failure", "string", ".status.failure.message", 1),

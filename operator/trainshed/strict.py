@@ -14,7 +14,8 @@ from typing import Any
 
 from trainshed import crd
 from trainshed.api.framework import Framework
-from trainshed.api.parse import ANNOTATIONS, PREFIX, QUANTITY_FORM, shown
+from trainshed.api.job_annotations import ANNOTATIONS, PREFIX
+from trainshed.api.parse import QUANTITY_FORM, shown
 
 TEXT = {"type": "string"}
 TEXTS = {"type": "object", "additionalProperties": TEXT}

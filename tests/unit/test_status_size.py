@@ -10,6 +10,7 @@ from trainshed.api import coerce, status_codec
 from trainshed.api.indexes import Indexes
 from trainshed.api.objects import Container
 from trainshed.api.status import ReplicaStatus, Restart, Status, Waiting
+from trainshed.api.training import trainer_status
 from trainshed.plan.restarts import MAX_PENDING_REPLACEMENTS
 
 LIMIT = 16_384
@@ -38,8 +39,11 @@ def test_whatever_pods_say_the_status_of_a_big_job_stays_small_and_tells_the_sam
     decision = look(JOB, *pods, a_pod("ps-0", "Pending", job=JOB.name), status=status, **seen)
     document = status_codec.status_patch(JOB, Status(), decision.status)["status"]
     assert coerce.json_size(document) < LIMIT
+    report = trainer_status(at(0), [(f"{number}{words[0]}", words[0]) for number in range(99)], step=1, total_steps=9)
     item = Waiting("W" * 64, "0,2," * 16, MANY, "r" * 64, words[0][:400], at(0), "n" * 64, "c" * 64)
-    fuller = status_codec.status_patch(JOB, Status(), replace(decision.status, waiting=(item,) * 9))["status"]
+    fuller = status_codec.status_patch(JOB, Status(), replace(decision.status, waiting=(item,) * 9, trainer=report))[
+        "status"
+    ]
     assert coerce.json_size(fuller) < LIMIT
     stored = status_codec.parse_status({"status": document})
     assert stored.replica_statuses["Worker"].done == ALTERNATING

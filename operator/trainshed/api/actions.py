@@ -11,7 +11,7 @@ import msgspec
 from .framework import Framework, JobDefaults
 from .job import Document, Job
 from .objects import Dependent, Pod, Resource, Service
-from .status import Status
+from .status import Status, TrainerStatus
 
 
 class ApiRefusal(msgspec.Struct, frozen=True):
@@ -60,7 +60,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     the watch while nothing showed that they are gone, as they last were; `counted_here` is whether this process has
     stored the status, so that it knows all pods of its counts that have left the watch since. `answers` are the
     dependents with digests as the API server had them after this process wrote them last, by uid. `scale_down` is the
-    last one that this process has carried out, None if it was long ago.
+    last one that this process has carried out, None if it was long ago. `training` is the last report of the training
+    that this process has got.
     """
 
     job: Job
@@ -80,6 +81,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     counted_here: bool = True
     answers: Mapping[str, Document] = {}
     scale_down: ScaleDown | None = None
+    training: TrainerStatus | None = None
 
 
 def all_pods(snapshot: Snapshot) -> tuple[Pod, ...]:

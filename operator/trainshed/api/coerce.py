@@ -113,6 +113,8 @@ def _value(found: object, schema: Mapping[str, Any]) -> object:
     kind = schema["type"]
     if kind == "integer":
         return int32(int(found)) if isinstance(found, int) else None
+    if kind == "number":
+        return found if isinstance(found, float) else None
     if kind == "string":
         return _text(found, schema) if isinstance(found, str) else None
     if kind == "array":

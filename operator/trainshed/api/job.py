@@ -101,6 +101,14 @@ class ServiceForm(StrEnum):
     JOB = "Job"
 
 
+class ProgressSource(StrEnum):
+    """Where the operator learns how far the training of a job has come."""
+
+    NONE = "None"
+    LOGS = "Logs"
+    ENDPOINT = "Endpoint"
+
+
 #: Roles with a single replica, whose name has no index.
 SINGLETON_ROLES = ("Launcher",)
 
@@ -177,7 +185,7 @@ class Job(msgspec.Struct, frozen=True):
     `pod_end_grace` are in seconds.
     A `queued` job is admitted by Kueue: it gives back its quota by what the status says.
     With `track_results` a finalizer holds the pods of the role that defines success until the status has their results.
-    `services` is the form of Services of the pods that are created next.
+    `services` is the form of Services of the pods that are created next. `progress` is where the training reports.
     """
 
     kind: str
@@ -197,6 +205,7 @@ class Job(msgspec.Struct, frozen=True):
     pod_end_grace: int = 30
     track_results: bool = False
     services: ServiceForm = ServiceForm.REPLICA
+    progress: ProgressSource = ProgressSource.NONE
     queued: bool = False
     problems: tuple[str, ...] = ()
     annotations: Document = msgspec.field(default_factory=dict)

@@ -17,13 +17,19 @@ MAX_MESSAGE_BYTES, MAX_TERMINATION_MESSAGE_BYTES, MAX_SUMMARY_BYTES, MAX_NAME_BY
 MAX_SHORT_NAME_BYTES, MAX_RECENT_RESTARTS, MAX_WAITING = 64, 10, 5
 #: The largest size in bytes of a message in `waiting`.
 MAX_WAITING_MESSAGE_BYTES = 400
+#: The age of a stored report of a training from which the next one is stored: it may report every few seconds.
+REPORT_INTERVAL = timedelta(seconds=15)
 
-#: The limits that fail a job: two fields of its run policy, and an annotation (see `api/parse.py`).
+#: The limits that fail a job: two fields of its run policy, and an annotation (see `api/job_annotations.py`).
 DEADLINE, BACKOFF_LIMIT, STARTUP_DEADLINE = LIMITS = (
     "activeDeadlineSeconds",
     "backoffLimit",
     "trainshed.dev/startup-deadline",
 )
+
+
+#: Names and values of what a training measures.
+Metrics = tuple[tuple[str, str], ...]
 
 
 class ConditionType(StrEnum):
@@ -172,6 +178,46 @@ class Retries(msgspec.Struct, frozen=True):
         return self.next_retry_time is not None and timedelta(0) < self.next_retry_time - now <= MAX_RETRY_DELAY
 
 
+class TrainerStatus(msgspec.Struct, frozen=True):
+    """The last report of a training: None or empty is what it does not say. `training.py` makes it.
+
+    `updated` is when the operator got it, by its own clock. `percentage` is from 0 to 100.
+    """
+
+    updated: datetime
+    percentage: int | None = None
+    remaining_seconds: int | None = None
+    metrics: Metrics = ()
+    step: int | None = None
+    total_steps: int | None = None
+    epoch: float | None = None
+    steps_per_second: float | None = None
+
+    @property
+    def column(self) -> str:
+        """What a table shows: `52%, 8m left`, and less if less is known."""
+        done = f"{self.percentage}%" if self.percentage is not None else ""
+        done = done or (f"step {self.step}" if self.step is not None else "")
+        return (done and self.remaining_seconds and f"{done}, {_rough(self.remaining_seconds)} left") or done
+
+    def differs(self, known: TrainerStatus | None) -> bool:
+        """Return whether this report says something else than the `known` one, which is older, besides times."""
+        return known is None or (
+            self.updated >= known.updated and self._content(self.updated) != known._content(self.updated)  # noqa: SLF001 - of the same class
+        )
+
+    def _content(self, time: datetime) -> TrainerStatus:
+        return msgspec.structs.replace(self, updated=time, remaining_seconds=None, steps_per_second=None)
+
+
+def _rough(seconds: int) -> str:
+    """Return a duration in its largest unit, rounded to it: `8m`."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds}s"
+
+
 class Status(msgspec.Struct, frozen=True):
     """The status of a job.
 
@@ -179,7 +225,8 @@ class Status(msgspec.Struct, frozen=True):
     uids of pods that have failed and will be replaced. `recent_restarts` has the newest last. `scaled_down_to` is the
     number of replicas that a role was scaled down to, while pods above it still terminate. `state` and `reason` are
     type and reason of the decisive condition, as they were stored. `limit_exceeded` is the limit that failed the job,
-    one of `LIMITS`; its running pods are stopped because of it, regardless of cleanPodPolicy.
+    one of `LIMITS`; its running pods are stopped because of it, regardless of cleanPodPolicy. `trainer` is the last
+    report of the training that was worth a write.
     """
 
     conditions: tuple[Condition, ...] = ()
@@ -196,6 +243,7 @@ class Status(msgspec.Struct, frozen=True):
     state: str = ""
     reason: str = ""
     limit_exceeded: str = ""
+    trainer: TrainerStatus | None = None
 
     @property
     def decisive(self) -> Condition | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from . import training
 from .actions import ReleasePod
 from .coerce import (
     as_mapping,
@@ -47,7 +48,7 @@ from .status import (
 from .status_schema import STATUS
 
 #: The largest size of a status in bytes of JSON, and the part of it that is reserved for what `status_patch` adds.
-MAX_STATUS_BYTES, COLUMN_BYTES = 16_000, 96
+MAX_STATUS_BYTES, COLUMN_BYTES = 16_000, 144
 
 
 def status_document(status: Status) -> dict[str, Any]:
@@ -84,6 +85,7 @@ def status_document(status: Status) -> dict[str, Any]:
         "scaledDownTo": dict(status.scaled_down_to),
         "limitExceeded": status.limit_exceeded,
         "failure": _failure_document(status.failure),
+        "trainerStatus": training.document(status.trainer) if status.trainer else {},
         "recentRestarts": [_restart_document(restart) for restart in status.recent_restarts[-MAX_RECENT_RESTARTS:]],
     }
     return _with_completed_indexes(_without_empty(fitted(whole, STATUS)), replica_statuses)
@@ -97,6 +99,7 @@ def status_patch(job: Job, before: Status, after: Status) -> dict[str, Any]:
         "restarts": after.retries.used,
         "totalRestarts": after.retries.total,
     }  # kubectl prints zeros too
+    columns |= {"progress": after.trainer.column} if after.trainer else {}
     difference = _difference(status_document(before), status_document(after)) | fitted(columns, STATUS)
     return {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": difference}
 
@@ -277,14 +280,9 @@ def parse_status(document: Document) -> Status:
         failure=_parse_failure(as_mapping(found.get("failure"))),
         scaled_down_to=_parse_counts(found.get("scaledDownTo")),
         limit_exceeded=limit if (limit := _parse_text(found, "limitExceeded")) in LIMITS else "",
-        recent_restarts=tuple(
-            restart
-            for item in as_sequence(found.get("recentRestarts"))
-            if (restart := _parse_restart(as_mapping(item)))
-        ),
-        waiting=tuple(
-            waiting for item in as_sequence(found.get("waiting")) if (waiting := _parse_waiting(as_mapping(item)))
-        ),
+        recent_restarts=tuple(filter(None, map(_parse_restart, as_sequence(found.get("recentRestarts"))))),
+        waiting=tuple(filter(None, map(_parse_waiting, as_sequence(found.get("waiting"))))),
+        trainer=training.parse_stored(found["trainerStatus"]) if "trainerStatus" in found else None,
         state=_parse_text(found, "state"),
         reason=_parse_text(found, "reason"),
     )
@@ -355,7 +353,8 @@ def _parse_failure(found: Mapping[str, Any]) -> Failure | None:
     )
 
 
-def _parse_restart(found: Mapping[str, Any]) -> Restart | None:
+def _parse_restart(item: object) -> Restart | None:
+    found = as_mapping(item)
     failed = parse_time(found.get("time"))
     if failed is None:
         return None
@@ -372,7 +371,8 @@ def _parse_restart(found: Mapping[str, Any]) -> Restart | None:
     )
 
 
-def _parse_waiting(found: Mapping[str, Any]) -> Waiting | None:
+def _parse_waiting(item: object) -> Waiting | None:
+    found = as_mapping(item)
     since = parse_time(found.get("since"))
     if since is None:
         return None

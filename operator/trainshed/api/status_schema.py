@@ -9,6 +9,7 @@ from typing import Any
 
 TEXT = {"type": "string"}
 WHOLE = {"type": "integer", "format": "int32"}
+NUMBER = {"type": "number"}
 TIME = {"type": "string", "format": "date-time"}
 #: The fields of a condition besides its type and its status.
 DETAILS = dict.fromkeys(("reason", "message"), TEXT) | dict.fromkeys(("lastUpdateTime", "lastTransitionTime"), TIME)
@@ -40,7 +41,7 @@ STATUS: dict[str, Any] = {
         **dict.fromkeys(("startTime", "completionTime", "lastReconcileTime"), TIME),
         **{key: {"type": "object", "additionalProperties": WHOLE} for key in ("attempts", "scaledDownTo")},
         **dict.fromkeys(("restarts", "totalRestarts"), WHOLE),
-        **dict.fromkeys(("state", "reason", "ready", "limitExceeded"), TEXT),
+        **dict.fromkeys(("state", "reason", "ready", "progress", "limitExceeded"), TEXT),
         "waiting": {
             "type": "array",
             "items": {
@@ -62,6 +63,18 @@ STATUS: dict[str, Any] = {
             "properties": dict.fromkeys((*CAUSE, "pod", "container", "message", "terminationMessage"), TEXT)
             | dict.fromkeys(("exitCode", "runDurationSeconds"), WHOLE)
             | {"time": TIME},
+        },
+        "trainerStatus": {
+            "type": "object",
+            "properties": {
+                **dict.fromkeys(("progressPercentage", "estimatedRemainingSeconds", "step", "totalSteps"), WHOLE),
+                **dict.fromkeys(("epoch", "stepsPerSecond"), NUMBER),
+                "lastUpdatedTime": TIME,
+                "metrics": {
+                    "type": "array",
+                    "items": {"type": "object", "properties": dict.fromkeys(("name", "value"), TEXT)},
+                },
+            },
         },
         "recentRestarts": {
             "type": "array",

@@ -21,6 +21,7 @@ from trainshed.client import Unavailable
 from .left_pods import LeftPods
 from .observed_pods import ScaleDowns
 from .store import CachedJob, Children, Owner, Store, origin_of, owner_of, with_spec
+from .training_reports import TrainingReports
 
 
 class Staleness:
@@ -111,6 +112,7 @@ class Cache:
         self.states: Counter[tuple[str, str]] = Counter()
         self.jobs: dict[str, Store[CachedJob]] = {kind: Store(self._on_job_change) for kind in self._frameworks}
         self.scale_downs = ScaleDowns()
+        self.training = TrainingReports(self.wake)
         self.left_pods = LeftPods(self._job_of, releases=job_defaults.track_results)
         self.pods: Children[Pod] = Children(
             self._on_child_change, self._on_list_delete, self.left_pods.lost, self._on_pod_change
@@ -161,6 +163,7 @@ class Cache:
             scheduler_message=self._scheduler_messages.get(key),
             answers={one.uid: self._answers[one.uid] for one in dependents if one.uid in self._answers},
             scale_down=self.scale_downs.last(record.job, now),
+            training=self.training.of(record.uid),
         )
         return self.left_pods.in_snapshot(snapshot)
 
@@ -304,6 +307,7 @@ class Cache:
             self._keys.pop(record.as_owner, None)
             self.left_pods.forget(record.as_owner)
             self._staleness.forget(record.uid)
+            self.training.forget(record.uid)
             if known == record.uid:
                 del self._current[key]
         is_other = self._current.get(key) != known

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 import msgspec
+from msgspec.structs import replace
 
 from trainshed.api import status_codec
 from trainshed.api.coerce import as_mapping
@@ -60,6 +61,7 @@ class StatusDebounce:
         if wanted == stored:
             self._overdue.discard(key)
         urgent = not idle and (wanted.must_precede(stored) or _is_urgent(stored, wanted, size))
+        urgent = urgent or _is_report(stored, wanted)
         if wanted == stored or urgent or key in self._overdue:
             self._unstored.pop(key, None)
             return None
@@ -104,6 +106,11 @@ def _starts_suspended(stored: Status, wanted: Status) -> bool:
     """
     new = not (stored.conditions or stored.attempts or wanted.attempts)
     return new and wanted.true(ConditionType.SUSPENDED) and not (wanted.over or wanted.holds_resources)
+
+
+def _is_report(stored: Status, wanted: Status) -> bool:
+    """Return whether nothing but the report of the training has changed, for which the planner has waited."""
+    return wanted.trainer is not stored.trainer and wanted == replace(stored, trainer=wanted.trainer)
 
 
 def _is_urgent(stored: Status, wanted: Status, size: int) -> bool:

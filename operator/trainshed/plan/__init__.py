@@ -10,6 +10,7 @@ from trainshed.api.actions import Plan, Snapshot, all_pods
 from trainshed.api.job import ServiceForm
 from trainshed.api.objects import ROLES
 from trainshed.api.replicas import replicas_by_name
+from trainshed.api.status import REPORT_INTERVAL
 
 from . import conditions, dependents, pod_groups, restarts
 from .facts import Facts
@@ -35,11 +36,25 @@ def plan(snapshot: Snapshot) -> Plan:
     facts = Facts(restore_attempts(_keep_form(snapshot)))
     rule, found = next((rule, result) for rule in RULES if (result := rule(facts)))
     if rule is not skip_unmanaged:
-        found = replace(found, status=conditions.with_state(found.status))
+        found = _with_report(snapshot, replace(found, status=conditions.with_state(found.status)))
     if rule not in _COMPLETE and any(one.resource is ROLES for one in snapshot.dependents):
         found = replace(found, actions=(*dependents.update_roles(facts), *found.actions))
     pods, events = _pods_to_verify(facts, rule), _events_to_read(facts)
     return replace(found, pods_to_verify=pods, events_to_read=events) if pods or events else found
+
+
+def _with_report(snapshot: Snapshot, found: Plan) -> Plan:
+    """Return the plan with the training's last report, or with the time at which that is due to be stored.
+
+    It is with an end or a restart of the job. A new attempt keeps the old report until there is another one.
+    """
+    known, report = snapshot.status.trainer, snapshot.training
+    if report is None or not report.differs(known):
+        return found
+    due = known.updated + REPORT_INTERVAL if known else snapshot.now
+    if due <= snapshot.now or found.status.must_precede(snapshot.status):
+        return replace(found, status=replace(found.status, trainer=report))
+    return replace(found, requeue_at=min(filter(None, (found.requeue_at, due))))
 
 
 def _pods_to_verify(facts: Facts, rule: Rule) -> tuple[str, ...]:

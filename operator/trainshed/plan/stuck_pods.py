@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from trainshed.api.actions import DeletePod, Event, EventType
 from trainshed.api.job import Replica
+from trainshed.api.job_annotations import FORCE_DELETE_AFTER
 from trainshed.api.objects import Container, Phase, Pod
-from trainshed.api.parse import FORCE_DELETE_AFTER
 from trainshed.api.status import ConditionType
 
 from .conditions import ConditionUpdate

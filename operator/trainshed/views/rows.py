@@ -17,7 +17,11 @@ from .durations import age, human
 #: The columns of Events.
 EVENTS = ("LAST SEEN", "COUNT", "TYPE", "REASON", "OBJECT", "MESSAGE")
 #: The columns of jobs, those with the namespace first, and those of `-o wide` last.
-NAMESPACE, COLUMNS, WIDE = "NAMESPACE", ("NAME", "STATE", "READY", "RESTARTS", "AGE", "WHY"), ("QUEUE", "DURATION")
+NAMESPACE, COLUMNS, WIDE = (
+    "NAMESPACE",
+    ("NAME", "STATE", "READY", "RESTARTS", "AGE", "WHY"),
+    ("QUEUE", "DURATION", "PROGRESS"),
+)
 #: The states in which a job is as its user wants it: what is said about them explains nothing.
 SETTLED = ("Running", "Succeeded", "Created", "Pending")
 NONE = "<none>"
@@ -125,11 +129,10 @@ def in_one_sentence(job: Document) -> str:
     return one_line(f"{full_name(job)} is {status.current_state}{f': {reason}' if reason else ''}")
 
 
-def _wide(job: Document, status: Status, now: datetime) -> tuple[str, str]:
+def _wide(job: Document, status: Status, now: datetime) -> tuple[str, str, str]:
     queue = parse_text(as_mapping(metadata(job).get("labels")).get(f"{KUEUE_PREFIX}queue-name")) or NONE
-    if status.start is None:
-        return queue, NONE
-    return queue, human(((status.completion or now) - status.start).total_seconds())
+    duration = human(((status.completion or now) - status.start).total_seconds()) if status.start else NONE
+    return queue, duration, (status.trainer.column if status.trainer else "") or NONE
 
 
 def of_events(events: Iterable[Document], now: datetime) -> list[tuple[str, ...]]:

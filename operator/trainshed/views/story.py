@@ -42,6 +42,7 @@ def tell(facts: Facts, document: Document, queue: Queue | None = None, probe: st
         ("Asked for", _asked(facts, document)),
         ("Queue", kueue_queue.lines(queue, facts.now) if queue and not facts.status.over else ()),
         ("Replicas", replica_states.lines(facts)),
+        ("Training", _training(facts)),
         ("History", attempts.history(facts)),
         ("Failure", attempts.failure(facts, probe)),
         ("Blocked", _blocked(facts)),
@@ -138,6 +139,31 @@ def _resources(container: Document) -> str:
     """Return what each replica requests: ` with 8 nvidia.com/gpu, 16Gi memory`."""
     wanted = requests(container)
     return f" with {', '.join(f'{amount} {name}' for name, amount in sorted(wanted.items()))}" if wanted else ""
+
+
+#: The most metrics of a training in a sentence.
+TOLD_METRICS = 4
+
+
+def _training(facts: Facts) -> Iterator[str]:
+    """Yield how far the training has come, by its last report."""
+    report, over = facts.status.trainer, facts.status.over
+    if report is None:
+        return
+    of = f" of {report.total_steps}" if report.total_steps else ""
+    place = f" at step {report.step}{of}" if report.step is not None else ""
+    place += f"{' in' if place else ' at'} epoch {report.epoch:g}" if report.epoch is not None else ""
+    if report.percentage is not None:
+        place += f" ({report.percentage} %)" if place else f" at {report.percentage} %"
+    left = report.remaining_seconds if not over else None
+    metrics = ", ".join(f"{name} {value}" for name, value in report.metrics[:TOLD_METRICS])
+    parts = (
+        f"Training {'was' if over else 'is'}{place}" if place else "",
+        f", about {human(left)} remain" if place and left is not None else "",
+        f"{'; ' if place else ''}{metrics}" if metrics else "",
+        f"; last report {_ago(facts, report.updated)} ago.",
+    )
+    yield "".join(parts)
 
 
 def _blocked(facts: Facts) -> Iterator[str]:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from trainshed.api.job import RestartScope
-from trainshed.api.parse import FORCE_DELETE_AFTER, POD_END_GRACE, TRACK_RESULTS, JobAnnotations, job_annotations
+from trainshed.api.job_annotations import (
+    FORCE_DELETE_AFTER,
+    POD_END_GRACE,
+    TRACK_RESULTS,
+    JobAnnotations,
+    job_annotations,
+)
 from trainshed.api.status import STARTUP_DEADLINE
 
 

@@ -41,6 +41,7 @@ def like(schema: dict) -> st.SearchStrategy:
         return st.lists(like(schema["items"]), max_size=3) | LEAVES
     right = {
         "integer": NUMBERS,
+        "number": NUMBERS | st.floats(),
         "string": TIMES if "format" in schema else WORDS | st.sampled_from(list(ConditionType)),
     }
     return right.get(schema["type"], ANYTHING) | LEAVES

@@ -21,8 +21,8 @@ from support.builders import (
     states,
 )
 from trainshed.api import status_codec
+from trainshed.api.job_annotations import END_GRACE
 from trainshed.api.objects import Container
-from trainshed.api.parse import END_GRACE
 from trainshed.api.status import Condition, ConditionType
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, a_pod, at, look, pods_of, running
+from support.builders import a_job, a_pod, at, look, pods_of, replace, running
 from trainshed.api import status_codec
 from trainshed.api.status import Status
+from trainshed.api.training import trainer_status
 from trainshed.cli import tables
 from trainshed.client.job_reader import job_event
 from trainshed.views import log_lines, rows
@@ -40,7 +41,8 @@ def document(job, status: Status, **metadata) -> dict:
 def test_a_row_says_what_state_a_job_is_in():
     job = a_job("PyTorchJob", master=1, worker=1)
     labels = {"kueue.x-k8s.io/queue-name": "gpus"}
-    found = rows.row(document(job, running(job), labels=labels), at(7200), namespaces=True, wide=True)
+    status = replace(running(job), trainer=trainer_status(at(0), percentage=52, remaining_seconds=480))
+    found = rows.row(document(job, status, labels=labels), at(7200), namespaces=True, wide=True)
     names = rows.header(namespaces=True, wide=True)
     assert dict(zip(names, found, strict=True)) == {
         "NAMESPACE": "ml",
@@ -51,6 +53,7 @@ def test_a_row_says_what_state_a_job_is_in():
         "AGE": "120m",
         "QUEUE": "gpus",
         "DURATION": "120m",
+        "PROGRESS": "52%, 8m left",
         "WHY": "",
     }
 

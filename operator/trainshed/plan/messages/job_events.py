@@ -8,8 +8,8 @@ from itertools import islice
 from trainshed.api import gang
 from trainshed.api.actions import Action, DeleteDependent, Event, EventType
 from trainshed.api.job import Replica
+from trainshed.api.job_annotations import TRACK_RESULTS
 from trainshed.api.objects import POD_GROUP, Container, Pod
-from trainshed.api.parse import TRACK_RESULTS
 from trainshed.api.status import Failure
 from trainshed.plan.facts import Facts
 from trainshed.plan.failures import DISRUPTION

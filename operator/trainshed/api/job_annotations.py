@@ -1,0 +1,94 @@
+"""The annotations of a job: their names, their values, and what is wrong with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from .job import ProgressSource, RestartScope, ServiceForm
+from .status import STARTUP_DEADLINE
+
+PREFIX = "trainshed.dev/"
+RESTART_SCOPE = f"{PREFIX}restart-scope"
+ON_DISRUPTION = f"{PREFIX}on-disruption"
+FORCE_DELETE_AFTER = f"{PREFIX}force-delete-after"
+POD_END_GRACE = f"{PREFIX}pod-end-grace"
+TRACK_RESULTS = f"{PREFIX}track-results"
+SERVICES = f"{PREFIX}services"
+PROGRESS = f"{PREFIX}progress"
+#: All annotations of a job, with their values, the default first (that of SERVICES is a setting of the operator); the
+#: value of those without is a duration. The chart's admission policy and `trainshed render` refuse others.
+ANNOTATIONS: dict[str, tuple[str, ...]] = {
+    RESTART_SCOPE: ("Auto", *RestartScope),
+    ON_DISRUPTION: ("Replace", "Fail"),
+    STARTUP_DEADLINE: (),
+    FORCE_DELETE_AFTER: (),
+    POD_END_GRACE: (),
+    TRACK_RESULTS: ("false", "true"),
+    SERVICES: (*ServiceForm,),
+    PROGRESS: (*ProgressSource,),
+}
+#: Seconds in which a pod may end by itself, once its job is over. A kubelet needs about two to report the end of a pod
+#: after that of its containers; a sidecar that reports results, such as Katib's metrics collector, polls each second.
+END_GRACE = 30
+#: A duration in Go's format, in whole seconds, and the longest that is accepted: a year.
+DURATION = re.compile(r"(?=\d)(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,8})s)?", re.ASCII)
+DURATION_FORM = "must be a length of time from 1s to 8760h, such as 90s, 10m or 1h30m"
+MAX_DURATION = 365 * 24 * 3600
+
+
+class JobAnnotations(msgspec.Struct, frozen=True):
+    """The parsed annotations; durations are in seconds, None means that the annotation is not set."""
+
+    scope: RestartScope | None = None
+    fail_on_disruption: bool = False
+    force_delete_after: int | None = None
+    startup_deadline: int | None = None
+    pod_end_grace: int = END_GRACE
+    track_results: bool = False
+    services: ServiceForm | None = None
+    progress: ProgressSource = ProgressSource.NONE
+
+
+def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tuple[str, ...]]:
+    """Parse the annotations; return their values and their problems. An invalid one has its default value."""
+    problems: list[str] = []
+    scope = _choice(annotations, RESTART_SCOPE, problems)
+    disruption = _choice(annotations, ON_DISRUPTION, problems)
+    found = JobAnnotations(
+        scope=RestartScope(scope) if scope in tuple(RestartScope) else None,
+        fail_on_disruption=disruption == "Fail",
+        force_delete_after=_duration(annotations, FORCE_DELETE_AFTER, problems),
+        startup_deadline=_duration(annotations, STARTUP_DEADLINE, problems),
+        pod_end_grace=_duration(annotations, POD_END_GRACE, problems) or END_GRACE,
+        track_results=_choice(annotations, TRACK_RESULTS, problems) == "true",
+        services=ServiceForm(_choice(annotations, SERVICES, problems)) if SERVICES in annotations else None,
+        progress=ProgressSource(_choice(annotations, PROGRESS, problems)),
+    )
+    return found, tuple(problems)
+
+
+def _choice(annotations: Mapping[str, Any], key: str, problems: list[str]) -> str:
+    choices = ANNOTATIONS[key]
+    value = annotations.get(key, choices[0])
+    if value in choices:
+        return str(value)
+    listed = ", ".join(f'"{choice}"' for choice in choices)
+    problems.append(f'metadata.annotations[{key}]: Unsupported value: "{value}": supported values: {listed}')
+    return choices[0]
+
+
+def _duration(annotations: Mapping[str, Any], key: str, problems: list[str]) -> int | None:
+    if key not in annotations:
+        return None
+    value = annotations[key]
+    parts = DURATION.fullmatch(value) if isinstance(value, str) else None
+    hours, minutes, seconds = (int(part or 0) for part in parts.groups()) if parts else (0, 0, 0)
+    whole = hours * 3600 + minutes * 60 + seconds
+    if 0 < whole <= MAX_DURATION:
+        return whole
+    problems.append(f'metadata.annotations[{key}]: Invalid value: "{value}": {DURATION_FORM}')
+    return None

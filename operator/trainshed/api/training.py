@@ -1,0 +1,126 @@
+"""What a training says of its progress, in the shape of Trainer's `trainerStatus`, fit to be stored and shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from .coerce import LARGEST, as_mapping, as_sequence, json_size, parse_text, parse_time, truncate_end
+from .foreign_text import one_line
+from .status import Metrics, TrainerStatus
+
+#: The most metrics that are kept, the most bytes of a name and of a value, and of all of them in the status.
+MAX_METRICS, MAX_METRIC_BYTES, MAX_METRICS_BYTES = 32, 64, 3_000
+#: The characters of a name or a value that are looked at.
+LONGEST = 1_024
+#: Metrics with which clients of Trainer report what its status has no field for, the first one first.
+STEP, TOTAL, EPOCH = ("current_step", "global_step", "step"), ("total_steps", "max_steps"), ("current_epoch", "epoch")
+#: The significant digits of numbers that are measured.
+DIGITS = 4
+
+
+def document(report: TrainerStatus) -> dict[str, Any]:
+    """Return a report as the status has it."""
+    found = {
+        "progressPercentage": report.percentage,
+        "estimatedRemainingSeconds": report.remaining_seconds,
+        "metrics": [{"name": name, "value": value} for name, value in report.metrics] or None,
+        "lastUpdatedTime": report.updated.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "step": report.step,
+        "totalSteps": report.total_steps,
+        "epoch": report.epoch,
+        "stepsPerSecond": report.steps_per_second,
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def trainer_status(updated: datetime, metrics: Iterable[tuple[object, object]] = (), **found: object) -> TrainerStatus:
+    """Return a report of what others have written; what has another type or is out of range is left out.
+
+    `found` are the other fields. A percentage that is not given follows from step and total.
+    """
+    step, total = _whole(found.get("step")), _whole(found.get("total_steps"))
+    percentage = _whole(found.get("percentage"))
+    if percentage is None and step is not None and total:
+        percentage = step * 100 // total
+    return TrainerStatus(
+        updated=updated,
+        percentage=None if percentage is None else min(percentage, 100),
+        remaining_seconds=_whole(found.get("remaining_seconds")),
+        metrics=_metrics(metrics),
+        step=step,
+        total_steps=total,
+        epoch=_number(found.get("epoch")),
+        steps_per_second=_number(found.get("steps_per_second")),
+    )
+
+
+def parse_report(document: object, updated: datetime) -> TrainerStatus | None:
+    """Return what a document in the shape of `trainerStatus` says, None if that is nothing.
+
+    What it has no field for may be among the metrics.
+    """
+    found = as_mapping(document)
+    items = [as_mapping(item) for item in as_sequence(found.get("metrics"))]
+    metrics = [(item.get("name"), item.get("value")) for item in items]
+    values = {parse_text(name): value for name, value in reversed(metrics)}
+    report = trainer_status(
+        updated,
+        metrics,
+        percentage=found.get("progressPercentage"),
+        remaining_seconds=found.get("estimatedRemainingSeconds"),
+        step=_first(found.get("step"), values, STEP),
+        total_steps=_first(found.get("totalSteps"), values, TOTAL),
+        epoch=_first(found.get("epoch"), values, EPOCH),
+        steps_per_second=found.get("stepsPerSecond"),
+    )
+    return None if report == TrainerStatus(updated) else report
+
+
+def parse_stored(document: object) -> TrainerStatus | None:
+    """Return the report that a status has; None without its time."""
+    updated = parse_time(as_mapping(document).get("lastUpdatedTime"))
+    return parse_report(document, updated) if updated else None
+
+
+def _first(own: object, metrics: Mapping[str, object], names: Iterable[str]) -> object:
+    """Return a value of its own field, or of the first metric that has it."""
+    return next((value for value in (own, *map(metrics.get, names)) if _number(value) is not None), None)
+
+
+def _metrics(found: Iterable[tuple[object, object]]) -> Metrics:
+    """Return those that have a name and a value, as far as they fit; of each name the last value."""
+    kept: dict[str, str] = {}
+    room = MAX_METRICS_BYTES
+    for name, value in dict(_texts(found)).items():
+        room -= json_size({"name": name, "value": value}) + 1
+        if room < 0 or len(kept) == MAX_METRICS:
+            break
+        kept[name] = value
+    return tuple(kept.items())
+
+
+def _texts(found: Iterable[tuple[object, object]]) -> Iterable[tuple[str, str]]:
+    for name, value in found:
+        given = f"{value:.{DIGITS}g}" if isinstance(value, float) else str(value) if type(value) is int else value
+        texts = [truncate_end(one_line(parse_text(text)[:LONGEST]), MAX_METRIC_BYTES) for text in (name, given)]
+        if all(texts):
+            yield texts[0], texts[1]
+
+
+def _number(value: object) -> float | None:
+    """Return a finite number that is not negative, also from text, with few digits."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        found = float(value if not isinstance(value, str) else value[:MAX_METRIC_BYTES])
+    except (ValueError, OverflowError):
+        return None
+    return round(min(found, float(LARGEST)), DIGITS) if math.isfinite(found) and found >= 0 else None
+
+
+def _whole(value: object) -> int | None:
+    found = _number(value)
+    return None if found is None else int(found)

@@ -1,0 +1,104 @@
+"""What trainings report of their progress: the last report of each job, and how fast its steps follow each other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from datetime import datetime
+from itertools import pairwise
+from statistics import median
+
+import msgspec
+
+from trainshed.api.job import JobKey
+from trainshed.api.status import REPORT_INTERVAL, TrainerStatus
+
+#: The number of jobs of which a report is kept, those that have reported last, and of steps of each.
+MAX_JOBS, MAX_STEPS = 10_000, 64
+
+
+class _Training(msgspec.Struct):
+    """The last report of a job, the pod that it came from, and the steps that it reported, each later than the last.
+
+    `woken` is when the job was last reconciled because of a report, in seconds of the event loop.
+    """
+
+    last: TrainerStatus
+    pod: str
+    advanced: datetime
+    steps: deque[tuple[float, int]]
+    woken: float = 0.0
+    timer: asyncio.TimerHandle | None = None
+
+
+class TrainingReports:
+    """The reports of all jobs by uid; `wake` is called for a job with a new one, at most once in REPORT_INTERVAL."""
+
+    def __init__(self, wake: Callable[[JobKey], None]) -> None:
+        self._wake = wake
+        self._known: OrderedDict[str, _Training] = OrderedDict()
+
+    def report(self, key: JobKey, uid: str, status: TrainerStatus, pod: str = "") -> None:
+        """Keep a report, whose time is that of its arrival, and wake the job soon if it says something new."""
+        known = self._known.get(uid)
+        if known is None:
+            if len(self._known) >= MAX_JOBS:
+                self.forget(next(iter(self._known)))
+            known = self._known[uid] = _Training(status, pod, status.updated, deque(maxlen=MAX_STEPS))
+            differs = True
+        else:
+            differs = status.differs(known.last)
+        self._known.move_to_end(uid)
+        _take_step(known, status, pod)
+        known.last, known.pod = status, pod
+        if differs and known.timer is None:
+            loop = asyncio.get_running_loop()
+            due = known.woken + REPORT_INTERVAL.total_seconds() if known.woken else 0.0
+            known.timer = loop.call_later(max(0.0, due - loop.time()), self._due, key, uid)
+
+    def of(self, uid: str) -> TrainerStatus | None:
+        """Return the last report of a job, None if there is none."""
+        known = self._known.get(uid)
+        return known.last if known else None
+
+    def pod(self, uid: str) -> str:
+        """Return the name of the pod that has reported last, empty if it is not known."""
+        known = self._known.get(uid)
+        return known.pod if known else ""
+
+    def last_advance(self, uid: str) -> datetime | None:
+        """Return when a report last had another step than the one before it, None without a step."""
+        known = self._known.get(uid)
+        return known.advanced if known and known.steps else None
+
+    def median_step_seconds(self, uid: str) -> float | None:
+        """Return how long a step of the job takes as a rule; None until it has reported two."""
+        known = self._known.get(uid)
+        pairs = list(known.steps) if known else []
+        times = [(now - then) / (step - before) for (then, before), (now, step) in pairwise(pairs)]
+        return median(times) if times else None
+
+    def forget(self, uid: str) -> None:
+        """Forget a deleted job."""
+        known = self._known.pop(uid, None)
+        if known and known.timer:
+            known.timer.cancel()
+
+    def _due(self, key: JobKey, uid: str) -> None:
+        known = self._known[uid]
+        known.timer, known.woken = None, asyncio.get_running_loop().time()
+        self._wake(key)
+
+
+def _take_step(known: _Training, status: TrainerStatus, pod: str) -> None:
+    """Count a step that is new; those of another pod, and a step before the last one, begin again."""
+    if status.step is None:
+        return
+    last = known.steps[-1][1] if known.steps else -1
+    if pod != known.pod or status.step < last:
+        known.steps.clear()
+    elif status.step == last:
+        return
+    known.steps.append((status.updated.timestamp(), status.step))
+    known.advanced = status.updated

@@ -1,0 +1,113 @@
+"""Reports of trainings cost at most one write of a status in 15 seconds, and say how fast steps follow."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from support.builders import T0, at
+from support.virtual_time import in_virtual_time
+from support.world import World
+from trainshed.api.framework import JobDefaults
+from trainshed.api.job import JobKey
+from trainshed.api.training import trainer_status
+from trainshed.controller import training_reports
+from trainshed.controller.namespaces import Controller, Scope
+from trainshed.controller.training_reports import TrainingReports
+from trainshed.frameworks import FRAMEWORKS
+from trainshed.local.run import LocalObserver
+
+KEY = JobKey("ml", "PyTorchJob", "mnist")
+CONTAINER = {"name": "pytorch", "image": "x"}
+SPEC = {"pytorchReplicaSpecs": {"Master": {"replicas": 1, "template": {"spec": {"containers": [CONTAINER]}}}}}
+
+
+def report(second, step):
+    return trainer_status(at(second), step=step)
+
+
+def test_a_job_is_woken_at_once_then_every_15_seconds_and_the_last_report_is_not_missed():
+    async def story() -> list[float]:
+        woken, clock = [], asyncio.get_running_loop().time
+        reports = TrainingReports(lambda _key: woken.append(clock() - began))
+        began = clock()
+        for second in range(0, 33, 4):
+            reports.report(KEY, "u", report(second, second))
+            await asyncio.sleep(4)
+        await asyncio.sleep(99)
+        reports.report(KEY, "u", report(200, 32))  # says nothing new
+        await asyncio.sleep(99)
+        return woken
+
+    assert [round(second) for second in in_virtual_time(story())] == [0, 15, 30, 45]
+
+
+def test_the_time_of_a_step_is_that_of_most_and_begins_again_with_another_pod():
+    async def story() -> None:
+        reports = TrainingReports(lambda _key: None)
+        assert (reports.of("u"), reports.pod("u"), reports.last_advance("u")) == (None, "", None)
+        assert reports.median_step_seconds("u") is None
+        for second, step in [(0, 10), (10, 20), (20, 30), (320, 40), (325, 40), (330, 50)]:
+            reports.report(KEY, "u", report(second, step), "mnist-master-0")
+        assert (reports.median_step_seconds("u"), reports.last_advance("u")) == (1, at(330))
+        reports.report(KEY, "u", report(400, None), "mnist-master-0")
+        assert (reports.last_advance("u"), reports.of("u"), reports.pod("u")) == (
+            *(at(330), report(400, None)),
+            "mnist-master-0",
+        )
+        reports.report(KEY, "u", report(500, 50), "mnist-master-1")
+        assert (reports.median_step_seconds("u"), reports.last_advance("u")) == (None, at(500))
+        reports.report(KEY, "u", report(510, 5), "mnist-master-1")
+        assert (reports.median_step_seconds("u"), reports.last_advance("u")) == (None, at(510))
+        reports.forget("u")
+        reports.forget("u")
+        assert reports.of("u") is None
+        await asyncio.sleep(60)
+
+    in_virtual_time(story())
+
+
+def test_the_jobs_that_have_not_reported_for_longest_are_forgotten(monkeypatch):
+    monkeypatch.setattr(training_reports, "MAX_JOBS", 2)
+
+    async def story() -> list[bool]:
+        reports = TrainingReports(lambda _key: None)
+        for second, uid in enumerate("abac"):
+            reports.report(KEY, uid, report(second, second))
+        return [reports.of(uid) is not None for uid in "abc"]
+
+    assert in_virtual_time(story()) == [True, False, True]
+
+
+def test_a_job_that_reports_every_5_seconds_has_one_write_in_15_and_one_that_does_not_has_none():
+    async def story() -> dict[str, int]:
+        world, loop = World(), asyncio.get_running_loop()
+        began = loop.time()
+
+        def now():
+            return T0 + timedelta(seconds=loop.time() - began)
+
+        world.submit("PyTorchJob", "mnist", SPEC, {"trainshed.dev/progress": "Logs"})
+        world.submit("PyTorchJob", "quiet", SPEC)
+        controller = Controller(world.client, Scope(FRAMEWORKS, JobDefaults()), LocalObserver(), now)
+        tasks = [loop.create_task(informer.run()) for informer in controller.informers]
+        tasks.append(loop.create_task(controller.run(lambda: asyncio.sleep(0))))
+        await asyncio.sleep(5)
+        for pod in list(world.pods):
+            world.set_pod(pod, "Running")
+        await asyncio.sleep(10)
+        world.writes.clear()
+        cache = controller.caches.all[""].cache
+        uid = world.get("pytorchjobs")["metadata"]["uid"]
+        for step in range(60):
+            world.now = now()
+            cache.training.report(KEY, uid, trainer_status(now(), step=step, total_steps=100))
+            await asyncio.sleep(5)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        status = world.get("pytorchjobs")["status"]
+        assert (status["trainerStatus"]["step"], status["progress"]) == (59, "59%")
+        return {name: world.writes.count(name) for name in set(world.writes)}
+
+    assert in_virtual_time(story()) == {"status mnist": 21}, "from 0 to 300 s"

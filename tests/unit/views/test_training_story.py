@@ -1,0 +1,47 @@
+"""What `trainshed explain` says of a training that has reported."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.builders import a_job, at, pods_of, replace, running, seen
+from trainshed.api.status import ConditionType
+from trainshed.api.training import trainer_status
+from trainshed.plan import conditions
+from trainshed.plan.facts import Facts
+from trainshed.views import story
+
+LOSS = ("loss", "0.31")
+
+
+@pytest.mark.parametrize(
+    ("metrics", "found", "sentence"),
+    [
+        (
+            [LOSS],
+            {"step": 520, "total_steps": 1000, "remaining_seconds": 480},
+            "Training is at step 520 of 1000 (52 %), about 8m remain; loss 0.31; last report 12s ago.",
+        ),
+        ([], {"step": 7, "epoch": 1.5}, "Training is at step 7 in epoch 1.5; last report 12s ago."),
+        ([], {"epoch": 2, "percentage": 20}, "Training is at epoch 2 (20 %); last report 12s ago."),
+        ([], {"percentage": 20}, "Training is at 20 %; last report 12s ago."),
+        ([LOSS], {"remaining_seconds": 5}, "loss 0.31; last report 12s ago."),
+    ],
+)
+def test_how_far_a_training_is_takes_one_sentence(metrics, found, sentence):
+    assert told(metrics, found) == (sentence,)
+
+
+def test_the_last_report_of_a_job_that_is_over_stays():
+    sentence = "Training was at step 9 of 10 (90 %); last report 12s ago."
+    assert told([], {"step": 9, "total_steps": 10, "remaining_seconds": 5}, over=True) == (sentence,)
+
+
+def told(metrics, found, *, over=False):
+    job = a_job("PyTorchJob", master=1, worker=1)
+    status = replace(running(job), trainer=trainer_status(at(0), metrics, **found))
+    if over:
+        ended = conditions.Condition(ConditionType.SUCCEEDED, True, "", "", at(1), at(1))
+        status = replace(status, conditions=(ended,))
+    chapters = story.tell(Facts(seen(job, *pods_of(job), status=status, now=at(12))), {}).chapters
+    return next(chapter.lines for chapter in chapters if chapter.title == "Training")
