@@ -15,13 +15,14 @@ from trainshed.plan import plan
 from trainshed.plan.facts import Facts
 from trainshed.views import story
 from trainshed.views.kueue_queue import Queue, QueuePlace
-from trainshed.views.story import Story
+from trainshed.views.story import Beside, Story
 
 IMAGE, NODES = "registry.example/train:1", ("node-a", "node-b")
 LIMITS = {"nvidia.com/gpu": 8, "memory": "2Gi"}
 TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\nValueError: bad batch'
 ENDED = {"waiting": False, "reason": "Error", "before": None, "exit_code": 1, "message": TRACEBACK}
 GPUS = "0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
+GANG = "Resources were found for 3 pods while sub-group worker requires 4 pods for gang scheduling."
 PULL = f'Back-off pulling image "{IMAGE}": ErrImagePull: failed to resolve reference "{IMAGE}": not found'
 #: Seconds from the start of a run until a replica fails.
 FAILED = 3600
@@ -29,9 +30,9 @@ Look = tuple[float, list[Pod], dict]
 
 
 def a_training(kind: str = "PyTorchJob", limits: dict = LIMITS, **fields) -> Job:
-    """A job of one master and three workers, if nothing else is said."""
+    """A job of one master and three workers, if nothing else is said; `own` are fields of its container."""
     name = FRAMEWORKS[kind].container.name
-    spec = {"containers": [{"name": name, "image": IMAGE, "resources": {"limits": limits}}]}
+    spec = {"containers": [{"name": name, "image": IMAGE, "resources": {"limits": limits}} | fields.pop("own", {})]}
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     replicas = {"launcher": 1, "worker": 2} if kind == "MPIJob" else {"master": 1, "worker": 3}
     return a_job(kind, **{**replicas, "template": {"spec": spec | {"volumes": volumes}}, "created": T0} | fields)
@@ -63,7 +64,8 @@ def told(job: Job, *looks: Look, until: float = 10, start: bool = False, probe: 
     second, pods, _ = looks[-1] if looks else (1, [], {})
     labels = {"kueue.x-k8s.io/queue-name": "gpus"} if job.queued else {}
     facts = Facts(seen(job, *pods, status=status, now=at(second + until)))
-    return story.tell(facts, {"metadata": {"labels": labels}, "spec": {"runPolicy": more}}, queue, probe)
+    beside = Beside(queue, probe, more.pop("absent", ()))
+    return story.tell(facts, {"metadata": {"labels": labels}, "spec": {"runPolicy": more}}, beside)
 
 
 def waits(*containers: dict, second: float = 150, job: Job | None = None, **fields) -> Story:
@@ -80,12 +82,12 @@ def held(reason: str, message: str = "", **fields) -> Story:
     return waits({"waiting": True, "reason": reason, "message": message}, **fields)
 
 
-def unplaced(reason: str = "Unschedulable", message: str = "", second: float = 600, **fields) -> Story:
+def unplaced(reason: str = "Unschedulable", message: str = "", second: float = 600, absent: tuple = ()) -> Story:
     """No pod has a node."""
-    job = a_training(**fields)
+    job = a_training()
     known = {"containers": (), "created": T0, "unplaced": reason, "unschedulable": message}
     pods = [a_pod(str(replica), "Pending", **known) for replica in job.all_replicas]
-    return told(job, (40, pods, {}), (second, pods, {}))
+    return told(job, (40, pods, {}), (second, pods, {}), absent=absent)
 
 
 def refused(reason: str, message: str, *there: str) -> Story:
@@ -110,7 +112,8 @@ def loops(limit: int | None = 6, main: dict | None = None, **own) -> Story:
 
 def fails(restart: str = "OnFailure", *others: str, job: Job | None = None, replica: str = "worker-1", **end) -> Story:
     """A replica fails an hour after its start, others a second later."""
-    job, probe = job or a_training(restart=restart, policy=run_policy(backoff_limit=3)), end.pop("probe", "")
+    own = {"livenessProbe": {"periodSeconds": 5, "failureThreshold": 1}} if (probe := end.pop("probe", "")) else {}
+    job = job or a_training(restart=restart, policy=run_policy(backoff_limit=3), own=own)
     known = {"container": FRAMEWORKS[job.kind].container.name, "created": T0, "phase": "Failed"}
     pods = [a_pod(replica, **{**known, "node": "node-b", "ended": FAILED} | end)]
     pods += [a_pod(name, **known, node="node-a", ended=FAILED + 1, code=1, why="Error") for name in others]
@@ -174,7 +177,7 @@ def planned(snapshot: Snapshot, until: float = 300) -> Story:
     """The story after a snapshot that `look` has no words for."""
     status = plan(replace(snapshot, status=look(snapshot.job).status, now=at(5))).status
     facts = Facts(seen(snapshot.job, *snapshot.pods, status=status, now=at(until)))
-    return story.tell(facts, {"metadata": {}}, None)
+    return story.tell(facts, {"metadata": {}})
 
 
 def lost_pods() -> Story:
@@ -218,7 +221,7 @@ LEFT = {"requeueState": {"count": 2, "requeueAt": "2026-01-01T12:06:10Z"}}
 
 def unseen(job: Job, second: float = 600, **spec: object) -> Story:
     """The operator has not seen the job."""
-    return story.tell(Facts(seen(job, now=at(second))), {"metadata": {}, "spec": {"runPolicy": spec}}, None)
+    return story.tell(Facts(seen(job, now=at(second))), {"metadata": {}, "spec": {"runPolicy": spec}})
 
 
 def overdue(**end) -> Story:
@@ -226,7 +229,7 @@ def overdue(**end) -> Story:
     job = a_training(restart="Never")
     worker = a_pod("worker-1", "Failed", container="pytorch", node="node-b", created=T0, ended=FAILED, **end)
     facts = Facts(seen(job, *ready(job, worker), status=running(job), now=at(FAILED + 1200)))
-    return story.tell(facts, {"metadata": {}}, None)
+    return story.tell(facts, {"metadata": {}})
 
 
 def invalid(*, started: bool) -> Story:
@@ -278,19 +281,13 @@ STORIES: dict[str, Callable[[], Story]] = {
         'pods "mnist-master-0" is forbidden: error looking up service account ml/trainer: serviceaccount "trainer" not'
         " found",
     ),
-    "invalid-pod": of(
-        *(refused, "Invalid"),
-        'Pod "mnist-master-0" is invalid: spec.containers[0].volumeMounts[0].name: Not found: "data"',
-    ),
+    "invalid-pod": of(refused, "Invalid", 'Pod "mnist-master-0" is invalid: volumeMounts[0].name: Not found: "data"'),
     "namespace-terminating": of(
-        *(refused, "NamespaceTerminating"),
-        'pods "mnist-master-0" is forbidden: unable to create new content in namespace ml because it is being'
-        " terminated",
+        refused, "NamespaceTerminating", "unable to create new content in namespace ml because it is being terminated"
     ),
     "name-taken": of(
         *(refused, "NameConflict"),
-        "Pod mnist-master-0 already exists and is not controlled by this job; its controller is TFJob mnist: delete the"
-        " Pod, or rename this job",
+        "Pod mnist-master-0 already exists and is not controlled by this job: delete the Pod, or rename this job",
     ),
     "gang": of(gang, "Pending", "NotEnoughResources", "4/4 tasks in gang unschedulable: 4 Insufficient nvidia.com/gpu"),
     "start-order": starts_later,
@@ -311,6 +308,9 @@ STORIES: dict[str, Callable[[], Story]] = {
     "crash-loop-begins": of(loops, restarts=0, **dict(ENDED, finished=at(52))),
     "crash-loop-without-end": of(loops, None),
     "unschedulable": of(unplaced, message=GPUS),
+    "not-offered": of(unplaced, message=GPUS, absent=("nvidia.com/gpu", "example.com/fpga")),
+    "gang-without-room": of(unplaced, message=GANG),
+    "gang-queue-is-full": of(unplaced, message="OverLimit: small quota has reached the allowable limit of CPU cores."),
     "scheduling-gate": of(unplaced, "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"),
     "unbound-volume": of(unplaced, message='0/4 nodes are available: persistentvolumeclaim "data" not found.'),
     "no-scheduler": of(unplaced, ""),
@@ -326,9 +326,7 @@ STORIES: dict[str, Callable[[], Story]] = {
     "command-not-found": of(fails, "Never", code=127, why="Error", ended=2, words="sh: 1: trains.py: not found"),
     "start-error": of(fails, "Never", code=128, why="StartError", ended=2, words=RUNTIME),
     "oom": of(fails, code=137, why="OOMKilled"),
-    "oom-without-limit": of(
-        fails, code=137, why="OOMKilled", job=a_training(limits={}, restart="OnFailure", policy=run_policy())
-    ),
+    "oom-without-limit": of(fails, code=137, why="OOMKilled", job=a_training(limits={}, restart="OnFailure")),
     "killed": of(fails, code=137, why="Error"),
     "probe": of(fails, code=137, why="Error", probe="Liveness probe failed: HTTP probe failed with statuscode: 503"),
     "terminated": of(fails, code=143, why="Error"),

@@ -28,10 +28,11 @@ async def _explain(cluster: Cluster, name: str) -> int:
     from trainshed.client.kueue_reader import read_queue  # noqa: PLC0415
     from trainshed.views import story  # noqa: PLC0415
 
-    from .job_facts import read_facts, read_failed_probe  # noqa: PLC0415
+    from .job_facts import read_absent, read_facts, read_failed_probe  # noqa: PLC0415
 
     facts, queue = await asyncio.gather(
         read_facts(cluster.reader, document, kind), read_queue(cluster.reader, document)
     )
-    chapters.show(story.tell(facts, document, queue, await read_failed_probe(cluster.reader, facts)))
+    probe, absent = await read_failed_probe(cluster.reader, facts), await read_absent(cluster.reader, facts)
+    chapters.show(story.tell(facts, document, story.Beside(queue, probe, absent)))
     return 0

@@ -24,7 +24,7 @@ from trainshed.views.diagnosis import Unreadable
 from trainshed.views.forecast import Forecast
 
 from .permitted import readable, right
-from .submissions import Submission, refusal
+from .submissions import UNANSWERED, Submission, refusal
 from .surroundings import CORE, Surroundings, class_of, looked, unknown
 
 ADMISSION, PRIORITY = "Admission", "Priority"
@@ -107,7 +107,7 @@ async def _admitted(rest: RestClient, job: Submission) -> tuple[list[Assessment]
     except Unavailable as error:
         if error.reason != UNCALLED:
             raise
-        return [Assessment(Fit.REFUSED, ADMISSION, refusal(job, error))], None
+        return [Assessment(Fit.REFUSED, ADMISSION, refusal(job, error, is_dry_run=True))], None
     except ApiError as error:
         if _is_denied(error):
             wanted = Path(job.kind.prefix, job.kind.plural, job.namespace)
@@ -115,7 +115,7 @@ async def _admitted(rest: RestClient, job: Submission) -> tuple[list[Assessment]
             return [lacking, *await looked(ADMISSION, _namespace(rest, job.namespace))], None
         if NO_DRY_RUN in str(error):
             return [Assessment(Fit.UNKNOWN, ADMISSION, f"whether the API server accepts the job: {error}")], None
-        return [Assessment(Fit.REFUSED, ADMISSION, refusal(job, error))], None
+        return [Assessment(Fit.REFUSED, ADMISSION, refusal(job, error, is_dry_run=True))], None
     return [Assessment(Fit.OK, ADMISSION, "the API server accepts the job")], stored
 
 
@@ -203,6 +203,8 @@ def _not_accepted(error: ApiError, path: Path, name: str, *, tells_quotas: bool)
         yield unknown(
             ADMISSION, "whether the API server and Pod Security accept the pods", Unreadable(right("create", path))
         )
+    elif error.reason == UNCALLED:
+        yield Assessment(Fit.REFUSED, ADMISSION, f"pod {name}: {text}. {UNANSWERED}")
     elif isinstance(error, Unavailable) or NO_DRY_RUN in text:
         yield Assessment(Fit.UNKNOWN, ADMISSION, f"whether the API server accepts pod {name}: {text}")
     elif any(words in text for words in OF_QUOTAS):

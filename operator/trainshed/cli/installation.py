@@ -30,7 +30,7 @@ from trainshed.views.rows import name_of, namespace_of
 from .connection import Cluster
 from .operator_flags import config_of
 from .operators import OWN_LABEL, OWN_NAME, ClusterState, command_line
-from .permitted import api_groups, existing, identity, listed, prefix_of, right
+from .permitted import api_groups, existing, identity, listed, prefix_of, replicas, right
 
 #: Seconds between two reads of a Lease, in which a leader renews it once at least.
 BETWEEN = 3.0
@@ -38,7 +38,7 @@ APPS, RBAC = "/apis/apps/v1", "/apis/rbac.authorization.k8s.io/v1"
 EXTENSIONS = "/apis/apiextensions.k8s.io/v1"
 REVIEWS = Path("/apis/authorization.k8s.io/v1", "selfsubjectaccessreviews")
 KUEUE, MONITORING = "kueue.x-k8s.io", "monitoring.coreos.com"
-LABELLED = {"labelSelector": f"{OWN_LABEL}={OWN_NAME}"}
+LABELLED, KUEUES = ({"labelSelector": f"{OWN_LABEL}={name}"} for name in (OWN_NAME, "kueue"))
 #: The roles of the smallest job of a kind.
 LEAST = {"PyTorchJob": ("Master",), "XGBoostJob": ("Master",), "MPIJob": ("Launcher", "Worker")}
 #: An annotation that does not exist, with the prefix of those that the admission policy knows.
@@ -265,6 +265,7 @@ async def _neighbours(rest: RestClient, installed: Installed | Unreadable, names
     flag = known.settings.job_defaults.gang_scheduler if known and known.settings else None
     found = list(diagnosis.schedulers(groups, flag))
     if KUEUE in groups:
+        found.append(diagnosis.kueue(await listed(rest, Path(APPS, "deployments"), KUEUES, replicas)))
         queues = await listed(rest, Path(prefix_of(groups[KUEUE]), "localqueues", namespace), keep=identity)
         found.append(queues.of("Kueue") if isinstance(queues, Unreadable) else diagnosis.queues(queues, namespace))
     if MONITORING in groups and known and known.namespace:

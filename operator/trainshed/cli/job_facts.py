@@ -6,12 +6,13 @@ from trainshed.api import parse, status_codec
 from trainshed.api.actions import Snapshot
 from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document
-from trainshed.client import Forbidden
+from trainshed.client import ApiError, Forbidden
 from trainshed.client.job_reader import JobKind, JobReader, NoSuchJob
+from trainshed.client.node_reader import read_nodes
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 from trainshed.plan.facts import Facts
 from trainshed.process import Clock
-from trainshed.views import attempts
+from trainshed.views import attempts, replica_states
 
 
 async def read_facts(reader: JobReader, document: Document, kind: JobKind) -> Facts:
@@ -43,6 +44,18 @@ async def read_failed_probe(reader: JobReader, facts: Facts) -> str:
         return attempts.failed_probe(failure, await reader.events_of_pod(facts.job.namespace, failure.pod))
     except Forbidden:
         return ""
+
+
+async def read_absent(reader: JobReader, facts: Facts) -> list[str]:
+    """Return which of the resources that the scheduler misses no node offers at all; none if nodes may not be read."""
+    short = replica_states.short_of(facts)
+    if not short:
+        return []
+    try:
+        nodes = await read_nodes(reader.rest)
+    except ApiError:
+        return []
+    return [name for name in short if not any(name in node.free for node in nodes)]
 
 
 def framework_containers(document: Document, kind: JobKind) -> dict[str, str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from trainshed.api.coerce import as_mapping, as_sequence, parse_text
+from trainshed.api.coerce import as_mapping, as_sequence, parse_count, parse_text
 from trainshed.api.job import Document
 from trainshed.client import Forbidden, NotFound
 from trainshed.client.lists import DOCUMENTS, decode_items, list_pages
 from trainshed.client.transport import Path, RestClient
 from trainshed.views.diagnosis import Unreadable
-from trainshed.views.rows import name_of
+from trainshed.views.rows import name_of, namespace_of
 
 
 def whole(item: Document) -> Document:
@@ -21,6 +21,14 @@ def whole(item: Document) -> Document:
 def identity(item: Document) -> Document:
     """Return the kind and the name of an object; the rest may be large."""
     return {"kind": parse_text(item.get("kind")), "metadata": {"name": name_of(item)}}
+
+
+def replicas(item: Document) -> Document:
+    """Return the identity of a Deployment, and how many replicas it wants and are ready."""
+    wanted = {"replicas": parse_count(as_mapping(item.get("spec")).get("replicas", 1))}
+    ready = {"readyReplicas": parse_count(as_mapping(item.get("status")).get("readyReplicas"))}
+    metadata = {"name": name_of(item), "namespace": namespace_of(item)}
+    return {"metadata": metadata, "spec": wanted, "status": ready}
 
 
 async def listed(

@@ -8,7 +8,7 @@ import click
 
 from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Document
-from trainshed.client import ApiError, NotFound, Unavailable
+from trainshed.client import UNCALLED, ApiError, NotFound, Unavailable
 from trainshed.client.job_reader import JobKind
 from trainshed.client.transport import AlreadyExists
 from trainshed.manifests.manifest import Manifest
@@ -44,13 +44,19 @@ def submission(manifest: Manifest, namespace: str, chosen: str) -> Submission:
     return Submission(manifest, own, JobKind(framework.kind, framework.plural, framework.prefix))
 
 
-def refusal(job: Submission, error: ApiError) -> str:
+#: What is said of an admission webhook that does not answer.
+UNANSWERED = "An admission webhook does not answer, and nothing is created until it does: ask its owner to look at it."
+
+
+def refusal(job: Submission, error: ApiError, *, is_dry_run: bool) -> str:
     """Return why the API server does not create a job, and what to do."""
     advice = ""
     if isinstance(error, AlreadyExists):
         advice = ". Choose another name, or delete that job with trainshed delete."
     elif isinstance(error, NotFound) and not str(error).startswith("namespaces "):
         advice = f". The cluster has no kind {job.kind.kind} of {job.manifest.head[0]}: trainshed crds prints it."
-    elif isinstance(error, Unavailable):
+    elif error.reason == UNCALLED:
+        advice = f". {UNANSWERED}"
+    elif isinstance(error, Unavailable) and not is_dry_run:
         advice = ". It may be created: trainshed get shows it then."
     return f"{sentence(error)}{advice}"

@@ -60,7 +60,7 @@ async def _asked(cluster: Cluster, jobs: Sequence[Submission], *, prints: bool) 
         try:
             created = await writer.create(job.kind, job.namespace, job.document())
         except ApiError as error:
-            click.echo(_refusal(job, error), err=True)
+            click.echo(_refusal(job, error, is_dry_run=True), err=True)
             accepted = False
         else:
             if prints:
@@ -76,7 +76,7 @@ async def _submit(cluster: Cluster, jobs: Sequence[Submission], *, follows: bool
             try:
                 created.append((await writer.create(job.kind, job.namespace, job.document()), job.kind))
             except ApiError as error:
-                click.echo(_refusal(job, error), err=True)
+                click.echo(_refusal(job, error, is_dry_run=False), err=True)
                 return 1
             click.echo(one_line(f"{full_name(created[-1][0])} created"), err=follows)
         return await _follow(cluster, created) if follows else 0
@@ -89,9 +89,9 @@ async def _submit(cluster: Cluster, jobs: Sequence[Submission], *, follows: bool
         raise
 
 
-def _refusal(job: Submission, error: ApiError) -> str:
+def _refusal(job: Submission, error: ApiError, *, is_dry_run: bool) -> str:
     """Return in one line why a job is not created, and what to do."""
-    return one_line(f"Error: {job.manifest.place}: {refusal(job, error)}")
+    return one_line(f"Error: {job.manifest.place}: {refusal(job, error, is_dry_run=is_dry_run)}")
 
 
 async def _follow(cluster: Cluster, jobs: Sequence[tuple[Document, JobKind]]) -> int:

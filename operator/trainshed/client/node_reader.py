@@ -141,7 +141,9 @@ def empty_node(found: NodeObject) -> RoomOfNode:
     taints = [Taint(taint.key, taint.value or "", taint.effect) for taint in spec.taints or ()]
     if spec.unschedulable:
         taints.insert(0, Taint(UNSCHEDULABLE, "", "NoSchedule"))
-    allocatable = parsed((found.status or NodeStatus()).allocatable)
+    # A device plug-in that is gone leaves its resource with zero.
+    offered = parsed((found.status or NodeStatus()).allocatable).items()
+    allocatable = {name: amount for name, amount in offered if amount > 0}
     return RoomOfNode(found.metadata.name, labels, tuple(taints), allocatable)
 
 

@@ -134,13 +134,13 @@ def assess(
     beside = [Assessment(Fit.WARNING, PART, _competing(waiting))] if waiting else []
     if found.count == size:
         used = sum(before is not after for before, after in zip(nodes, found.nodes, strict=True))
-        message = f"all {size} pods find room on {used} of {len(nodes)} nodes" if size > 1 else "the pod finds room"
+        message = f"all {size} pods find room on {used} of {_nodes(len(nodes))}" if size > 1 else "the pod finds room"
         return [Assessment(Fit.OK, PART, message), *beside], found.nodes
     if size == (preempting := _preempting(demands, nodes)).count:
         gone = sum(before is not after for before, after in zip(nodes, preempting.nodes, strict=True))
         message = (
-            f"{found.count} of {size} pods find room, and the others only by preempting pods of lower priority, "
-            f"on {gone} nodes at most"
+            f"{found.count} of {_find('', size, found.count)} room, and the others only by preempting pods of lower "
+            f"priority, on {_nodes(gone)} at most"
         )
         return [Assessment(Fit.WARNING, PART, message), *beside], tuple(nodes)
     return [Assessment(Fit.LACKING, PART, text) for text in _missing(demands, nodes, found)] + beside, tuple(nodes)
@@ -204,7 +204,8 @@ def _missing(demands: Sequence[RoleDemand], nodes: Sequence[RoomOfNode], found: 
     for demand in never or demands:
         room = min(alone[demand.role], found.placed.get(demand.role, 0))
         if room < demand.count:
-            yield f"{_of(demand, room)}. {_reasons(_want(demand, nodes), nodes)}"
+            want = _want(demand, nodes)
+            yield f"{_of(demand, room)}. {_not_offered(want, nodes) or _reasons(want, nodes)}"
     wanted, everywhere = total(demand.total for demand in demands), total(node.free for node in nodes)
     short = {name: amount - everywhere.get(name, 0) for name, amount in wanted.items()}
     if over := {name: amount for name, amount in short.items() if amount > 0}:
@@ -213,11 +214,22 @@ def _missing(demands: Sequence[RoleDemand], nodes: Sequence[RoomOfNode], found: 
         yield "each role alone has room: there may be a way to place all of them that was not tried"
 
 
+def _not_offered(want: _Want, nodes: Sequence[RoomOfNode]) -> str:
+    """Return which resources no node has at all; empty if there are none."""
+    absent = [name for name in want.requests if name != PODS and not any(name in node.free for node in nodes)]
+    if not (absent and nodes):
+        return ""
+    return (
+        f"No node of the cluster offers {' nor '.join(_by_weight(absent))}: it takes nodes that do, with their device "
+        "plug-in, or another name of the resource"
+    )
+
+
 def _of(demand: RoleDemand, room: int) -> str:
     missing = demand.count - room
     asked = listed(times(demand.requests, missing))
     together = f", {'together ' if missing > 1 else ''}requesting {asked}" if asked else ""
-    return f"{missing} of {demand.count} {demand.role} pods find no node{together}"
+    return f"{missing} of {_find(demand.role, demand.count, missing)} no node{together}"
 
 
 def _reasons(want: _Want, nodes: Sequence[RoomOfNode]) -> str:
@@ -230,14 +242,25 @@ def _reasons(want: _Want, nodes: Sequence[RoomOfNode]) -> str:
         reason = _excluded(want.demand, node) or _lacking(want.requests, node)
         if not reason:
             reason = WITH_ROOM if room_for(want.requests, want.ports, node) else PORT_TAKEN
+        elif reason in node.free:
+            largest[reason] = max(largest.get(reason, 0), node.free[reason])
         elif reason in want.requests:
-            largest[reason] = max(largest.get(reason, 0), node.free.get(reason, 0))
+            reason = f"without any {reason}"
         reasons[reason] += 1
     first = {WITH_ROOM: reasons.pop(WITH_ROOM)} if WITH_ROOM in reasons else {}
     told = (*first.items(), *reasons.most_common(REASONS))
     rest = sum(count for _, count in reasons.most_common()[REASONS:])
     parts = [f"{count} {_reason(name, largest)}" for name, count in told] + ([f"{rest} others"] if rest else [])
-    return f"Of {len(nodes)} node{'s' if len(nodes) > 1 else ''}: {', '.join(parts)}"
+    return f"Of {_nodes(len(nodes))}: {', '.join(parts)}"
+
+
+def _find(role: str, count: int, found: int) -> str:
+    pods = f"{role} pod{'' if count == 1 else 's'}".strip()
+    return f"{count} {pods} {'finds' if found == 1 else 'find'}"
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node" if count == 1 else f"{count} nodes"
 
 
 def _reason(name: str, largest: Mapping[str, int]) -> str:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from trainshed.api.coerce import parse_count
+from trainshed.api.job import Document
 from trainshed.api.status import BACKOFF_LIMIT, DEADLINE, STARTUP_DEADLINE, Failure
 from trainshed.plan.failures import APPLICATION, DISRUPTION, INFRASTRUCTURE
 
@@ -175,9 +177,22 @@ BY_REASON = {
     ),
     "InvalidSpec": "The spec is not valid, and the message names the field. trainshed lint -f FILE finds this before.",
 }
+#: What is said of a gang, all of whose pods find room at once, or none.
+GANG = (
+    "The scheduler places all pods of the job at once, or none, and there is no room for all of them; its message says "
+    "what is short. The job starts by itself once there is. Request less, have fewer replicas, or wait until other "
+    "jobs end."
+)
+QUEUE_LIMIT = (
+    "The queue of the gang scheduler has reached its limit or its quota, which the message names: free nodes do not "
+    "help. Wait until other jobs of the queue end, request less, use another queue, or ask for a larger one."
+)
 #: Cases of a reason whose message has these words.
 BY_MESSAGE = {
     ("Unschedulable", "persistentvolumeclaim"): CLAIM,
+    **{("Unschedulable", words): QUEUE_LIMIT for words in ("overlimit", "overquota")},
+    **{("Unschedulable", words): GANG for words in ("pod group", "podgroup", "pod-group", "gang")},
+    ("WaitingForPodGroup", "queue resource quota"): QUEUE_LIMIT,
     ("ContainerCreating", "is not mounted"): VOLUME,
     ("CrashLoopBackOff", "init container"): (
         "The init container ends again and again, and no limit but trainshed.dev/startup-deadline ends that. Read its "
@@ -241,11 +256,23 @@ BY_CODE = {
     126: COMMAND,
 }
 BY_CLASS = {INFRASTRUCTURE: NODE, DISRUPTION: TAKEN, APPLICATION: PROGRAM}
+#: What is said of resources that no node has at all: no other job can free them.
+NOT_OFFERED = (
+    "No node of the cluster offers {names}, so that no end of other jobs helps. Check the name of the resource; ask "
+    "the administrator whether the device plug-in runs on the nodes that have it, and whether there is a node pool "
+    "with it, which an autoscaler may have to add first."
+)
 #: What is said of a container that the kubelet has killed because of one of its probes.
 PROBE = (
     "The kubelet killed the container because a probe of it failed, as the kubelet says above. Correct the probe, or "
-    "give the program more time: initialDelaySeconds, timeoutSeconds, failureThreshold."
+    "give the program more time: initialDelaySeconds, timeoutSeconds, periodSeconds, failureThreshold."
 )
+#: The same with the figures of the probe in the template, and those that Kubernetes takes for what it does not say.
+PROBE_FIGURES = (
+    "The kubelet killed the container because its {kind} failed, as the kubelet says above. The probe has {figures}: "
+    "correct it, or give the program more time."
+)
+PROBE_DEFAULTS = {"failureThreshold": 3, "periodSeconds": 10, "timeoutSeconds": 1, "initialDelaySeconds": 0}
 KUEUE = (
     "A smaller job, another queue, or a higher priority (label kueue.x-k8s.io/priority-class) gets quota sooner. "
     "kubectl get localqueue shows how many jobs wait."
@@ -268,12 +295,23 @@ def for_waiting(reason: str, message: str = "") -> str:
 
 
 def for_failure(failure: Failure, limit: str = "", *, over: bool, probe: str = "") -> str:
-    """Return what to do about a failure; `limit` is the limit that ended the job, if one did, `probe` as in `tell`."""
+    """Return what to do about a failure; `limit` is the limit that ended the job, if one did.
+
+    `probe` is what is said of the probe because of which the kubelet has killed the container; empty without.
+    """
     text = f"{failure.message} {failure.termination_message}"
     known = _by_reason(failure.reason, text) or BY_CODE.get(failure.exit_code or 0) or BY_CLASS.get(failure.kind, "")
-    parts = [BY_LIMIT.get(limit, ""), "" if limit == DEADLINE else PROBE if probe else known]
+    parts = [BY_LIMIT.get(limit, ""), "" if limit == DEADLINE else probe or known]
     parts.append(OVER if over else FREE if failure.kind in (INFRASTRUCTURE, DISRUPTION) else "")
     return " ".join(filter(None, parts))
+
+
+def for_probe(kind: str, probe: Document) -> str:
+    """Return what to do about a probe that has failed; `kind` is its field, `probe` what the template says of it."""
+    if not probe:
+        return PROBE
+    figures = [f"{name} {parse_count(probe.get(name)) or usual}" for name, usual in PROBE_DEFAULTS.items()]
+    return PROBE_FIGURES.format(kind=kind, figures=", ".join(figures))
 
 
 def _by_reason(reason: str, message: str) -> str:

@@ -12,7 +12,7 @@ from trainshed.api.status import BACKOFF_LIMIT, ConditionType, Failure, Restart
 from trainshed.plan.facts import Facts
 from trainshed.plan.failures import APPLICATION, TERMINATED
 from trainshed.plan.messages import replica_failures
-from trainshed.plan.messages.phrases import last_line, plural
+from trainshed.plan.messages.phrases import last_line, plural, share
 from trainshed.plan.messages.replica_failures import KNOWN, exited
 
 from .durations import human
@@ -37,13 +37,14 @@ def history(facts: Facts) -> Iterator[str]:
     if in_place := retries.total - retries.used:
         yield f"the kubelet has restarted containers {plural(in_place, 'time')} in their pods"
     if retries.total and limit is not None:
-        yield f"{retries.total} of {limit} restarts of backoffLimit are used"
+        yield f"{share(retries.total, limit, 'restart', ' of backoffLimit')} used"
 
 
 def _restart(now: datetime, item: Restart) -> str:
     where = f" on {item.node}" if item.node else ""
     again = f", and the job ran again after {human(item.recovery_seconds)}" if item.recovery_seconds is not None else ""
-    what = f"{item.replicas_restarted} {'replica was' if item.replicas_restarted == 1 else 'replicas were'} restarted"
+    were = "was" if item.replicas_restarted == 1 else "were"
+    what = f"{plural(item.replicas_restarted, 'replica')} {were} restarted"
     free = "" if item.kind == APPLICATION else "; not counted against backoffLimit"
     return f"{_ago(now, item.time)}: {item.replica}{where} {_end(item)}; {what}{again}{free}"
 

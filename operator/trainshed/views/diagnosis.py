@@ -15,6 +15,7 @@ from trainshed.api.framework import Framework
 from trainshed.api.job import Document
 from trainshed.client import ApiError, Unavailable
 from trainshed.crd import definition
+from trainshed.plan.messages.phrases import plural, share
 
 from .durations import human
 from .rows import listed, name_of, namespace_of
@@ -128,21 +129,32 @@ def deployments(items: Sequence[Document], version: str, *, confirmed: bool) -> 
     for item in items[:MOST_DEPLOYMENTS]:
         yield from _deployment(item, version, confirmed=confirmed, is_other_ready=is_any_ready)
     if more := items[MOST_DEPLOYMENTS:]:
-        yield Diagnosis(Verdict.WARNING, "Operator", f"{len(more)} more Deployments have the label of the operator")
+        yield Diagnosis(
+            Verdict.WARNING,
+            "Operator",
+            f"{plural(len(more), 'more Deployment')} {'has' if len(more) == 1 else 'have'} the label of the operator",
+        )
 
 
 def _ready(item: Document) -> int:
     return parse_count(as_mapping(item.get("status")).get("readyReplicas"))
 
 
+def _wanted(item: Document) -> int:
+    return parse_count(as_mapping(item.get("spec")).get("replicas", 1))
+
+
+def _share(item: Document) -> str:
+    return share(_ready(item), _wanted(item), "replica")
+
+
 def _deployment(item: Document, version: str, *, confirmed: bool, is_other_ready: bool) -> Iterator[Diagnosis]:
     part, where = "Operator", f"Deployment {namespace_of(item)}/{name_of(item)}"
-    wanted = as_mapping(item.get("spec")).get("replicas", 1)
     ready = _ready(item)
-    state = f"{where}: {ready} of {wanted} replicas are ready"
+    state = f"{where}: {_share(item)} ready"
     if not ready and not is_other_ready:
         yield Diagnosis(Verdict.FAILED, part, f"{state}, so that no job is started, restarted or cleaned up; {LOGS}")
-    elif not ready or ready < parse_count(wanted):
+    elif not ready or ready < _wanted(item):
         yield Diagnosis(Verdict.WARNING, part, f"{state}; {LOGS}")
     else:
         yield Diagnosis(Verdict.OK, part, state)
@@ -245,7 +257,7 @@ def schedulers(groups: Iterable[str], flag: str | None) -> Iterator[Diagnosis]:
         name, title = SCHEDULERS[group]
         chosen = flag is not None and (flag.lower() == name if name else _is_coscheduling(flag))
         setting = "" if flag is None else ", and the operator is set for it" if chosen else _unset(name)
-        yield Diagnosis(Verdict.OK, part, f"{title} is there{setting}")
+        yield Diagnosis(Verdict.OK, part, f"the cluster serves the API of {title}{setting}")
 
 
 def _is_coscheduling(flag: str) -> bool:
@@ -256,17 +268,38 @@ def _unset(name: str) -> str:
     return f", and the operator is not set for it (--gang-scheduler-name={name or 'the name of the scheduler'})"
 
 
+def kueue(deployments: Sequence[Document] | Unreadable) -> Diagnosis:
+    """Return whether Kueue, whose API the cluster serves, runs; `deployments` are those with its label."""
+    part = "Kueue"
+    if isinstance(deployments, Unreadable):
+        return Diagnosis(Verdict.UNKNOWN, part, f"whether a pod of Kueue is ready: {deployments.advice}")
+    if ready := next(filter(_ready, deployments), None):
+        return Diagnosis(Verdict.OK, part, f"Deployment {namespace_of(ready)}/{name_of(ready)}: {_share(ready)} ready")
+    if not deployments:
+        message = "the cluster serves the API of Kueue, but no Deployment has its label, so that it may not run"
+        return Diagnosis(Verdict.WARNING, part, message)
+    names = listed([f"{namespace_of(item)}/{name_of(item)}" for item in deployments])
+    message = f"no pod of Deployment {names} is ready: no job with a queue starts, and webhooks do not answer; {LOGS}"
+    return Diagnosis(Verdict.FAILED, part, message)
+
+
 def queues(found: Sequence[Document], namespace: str) -> Diagnosis:
     """Return which queues of Kueue a namespace has."""
     names = listed(list(map(name_of, found)))
-    text = f"its LocalQueues are {names}" if names else "it has no LocalQueue: a job that names one waits without end"
-    return Diagnosis(Verdict.OK, "Kueue", f"Kueue is there; namespace {namespace}: {text}")
+    has = "the LocalQueues are" if len(found) > 1 else "the LocalQueue is"
+    text = f"{has} {names}" if names else "there is no LocalQueue: a job that names one waits without end"
+    return Diagnosis(Verdict.OK, "Kueue", f"in namespace {namespace} {text}")
 
 
 def monitors(found: Sequence[Document], namespace: str) -> Diagnosis:
     """Return whether Prometheus Operator scrapes the operator in its namespace."""
     names = listed([f"{parse_text(item.get('kind')) or 'monitor'} {name_of(item)}" for item in found])
     if names:
-        return Diagnosis(Verdict.OK, "Prometheus", f"Prometheus Operator is there; {names} is set up")
-    message = f"Prometheus Operator is there, and no monitor of Trainshed in {namespace}: docs/how-to/monitoring.md"
+        are = "is" if len(found) == 1 else "are"
+        message = f"the cluster serves the API of Prometheus Operator; {names} {are} set up"
+        return Diagnosis(Verdict.OK, "Prometheus", message)
+    message = (
+        f"the cluster serves the API of Prometheus Operator, and no monitor of Trainshed is in {namespace}: "
+        "docs/how-to/monitoring.md"
+    )
     return Diagnosis(Verdict.OK, "Prometheus", message)

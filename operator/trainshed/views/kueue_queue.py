@@ -91,7 +91,9 @@ def _waits(queue: Queue, found: dict[str, Document], now: datetime) -> Iterator[
 
 
 def _place(place: QueuePlace, name: str) -> str:
-    own = f"It is number {place.before + 1} of the {place.waiting} that wait in LocalQueue {name}"
+    only = place.waiting == 1 and not place.before
+    number = "the only one that waits" if only else f"number {place.before + 1} of the {place.waiting} that wait"
+    own = f"It is {number} in LocalQueue {name}"
     if place.before_in_cluster_queue is None:
         return f"{own}, by priority and age; other LocalQueues may share its quota"
     return f"{own}, and number {place.before_in_cluster_queue + 1} in its ClusterQueue"

@@ -213,9 +213,10 @@ def headline(groups: Sequence[RankGroup]) -> str:
     """Return in one sentence what the ranks are doing, and which of them others wait for."""
     parts = [f"{_who(group)} {'is' if len(group.ranks) == 1 else 'are'} in {_function(group)}" for group in groups]
     waiting, busy = [group for group in groups if group.waits], [group for group in groups if not group.waits]
-    text = ", ".join(parts[:NAMED]) + (f", and {len(parts) - NAMED} more groups" if len(parts) > NAMED else "")
+    text = ", ".join(parts[:NAMED]) + (f", and {_more(len(parts) - NAMED, 'group')}" if len(parts) > NAMED else "")
     if waiting and busy:
-        return f"{text}. The others may be waiting for {_names([rank for group in busy for rank in group.ranks])}."
+        others = "others" if sum(len(group.ranks) for group in waiting) > 1 else "other"
+        return f"{text}. The {others} may be waiting for {_names([rank for group in busy for rank in group.ranks])}."
     return f"{text}."
 
 
@@ -242,9 +243,9 @@ def lines(groups: Sequence[RankGroup], *, whole: bool, option: str = "") -> list
         frames = group.frames if whole else _important(group.frames)
         found += [f"    {frame}" for frame in frames]
         if len(frames) < len(group.frames):
-            found.append(f"    … {len(group.frames) - len(frames)} more frames{option and f' ({option})'}")
+            found.append(f"    … {_more(len(group.frames) - len(frames), 'frame')}{option and f' ({option})'}")
         found.append("")
-    return [*found, f"… {len(groups) - GROUPS} more groups"] if len(groups) > GROUPS else found[:-1]
+    return [*found, f"… {_more(len(groups) - GROUPS, 'group')}"] if len(groups) > GROUPS else found[:-1]
 
 
 def _count(group: RankGroup) -> str:
@@ -258,3 +259,7 @@ def _important(frames: Sequence[Frame]) -> list[Frame]:
     if own and own[0] - start < SHOWN:
         return list(frames[start : own[0] + SHOWN])[:SHOWN]
     return [frames[start], *(frames[number] for number in own)][:SHOWN]
+
+
+def _more(count: int, noun: str) -> str:
+    return f"{count} more {noun}{'' if count == 1 else 's'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -14,10 +15,13 @@ from trainshed.api.status import ConditionType
 from trainshed.plan import start_order
 from trainshed.plan.facts import Facts
 from trainshed.plan.messages import replica_failures, replica_problems
+from trainshed.plan.messages.phrases import plural
 from trainshed.plan.waiting import CRASH_LOOP, ERROR_DELAY, Problem, problem
 
 from .durations import human
 
+#: The reasons with which pods have no room, and how schedulers name a resource that is short.
+UNPLACED, INSUFFICIENT = ("Unschedulable", "WaitingForPodGroup"), re.compile(r"[Ii]nsufficient ([\w./-]+)", re.ASCII)
 #: Characters of indexes, nodes by name, and lines that are shown.
 ROOM, NODES, LINES = 60, 3, 12
 
@@ -35,7 +39,7 @@ def lines(facts: Facts) -> Iterator[str]:
     found = list(_present(facts))
     yield from found[:LINES]
     if len(found) > LINES:
-        yield f"and {len(found) - LINES} more groups of replicas"
+        yield f"and {plural(len(found) - LINES, 'more group')} of replicas"
     idle = facts.status.over or facts.status.true(ConditionType.SUSPENDED) or facts.job.policy.managed_elsewhere
     for role in () if idle else facts.groups:
         if count := len(facts.missing.of(role)):
@@ -56,7 +60,8 @@ def _present(facts: Facts) -> Iterator[str]:
         nodes = list(dict.fromkeys(pod.node for members in found for _, pod, _ in members if pod.node))
         where = f" on {', '.join(nodes)}" if len(nodes) <= NODES else f" on {len(nodes)} nodes"
         names = ", ".join(_named([replica for replica, _, _ in members]) for members in found)
-        yield f"{names}: {before}{where if nodes else ''}{after}"
+        does = before if sum(map(len, found)) == 1 else before.replace("has ", "have ", 1)
+        yield f"{names}: {does}{where if nodes else ''}{after}"
 
 
 #: What a pod of an earlier attempt does.
@@ -121,3 +126,12 @@ def waiting_for(facts: Facts) -> list[tuple[str, str]]:
     late = [item for item in lasting if item.delay == ERROR_DELAY or facts.now >= item.since + item.delay]
     late += filter(None, (_ended_in_place(facts, pod) for pod in facts.current.values() if not pod.over))
     return [(item.reason, item.message) for item in late]
+
+
+def short_of(facts: Facts) -> list[str]:
+    """Return the resources of which the scheduler says that nodes have too little, for pods of the job."""
+    decisive = facts.status.decisive
+    texts = [message for reason, message in waiting_for(facts) if reason in UNPLACED]
+    if decisive and decisive.reason in UNPLACED:
+        texts.append(decisive.message)
+    return list(dict.fromkeys(name.rstrip(".") for text in texts for name in INSUFFICIENT.findall(text)))

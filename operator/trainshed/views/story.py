@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+
+import msgspec
 
 from trainshed.api import foreign_text
 from trainshed.api.coerce import as_mapping, as_sequence, parse_text
@@ -11,18 +13,19 @@ from trainshed.api.framework import own_container
 from trainshed.api.job import CleanPodPolicy, Document, ReplicaGroup, RestartPolicy
 from trainshed.api.objects import Phase
 from trainshed.api.quantities import requests
-from trainshed.api.status import Condition, ConditionType
+from trainshed.api.status import Condition, ConditionType, Failure
 from trainshed.client.kueue_reader import QUEUE_LABEL, Queue
 from trainshed.fit.amounts import times, total
 from trainshed.fit.quotas import never_fits, pod_charge
 from trainshed.plan.facts import Facts
 from trainshed.plan.messages import job_conditions
+from trainshed.plan.messages.phrases import plural, share
 from trainshed.plan.start_order import NOT_CREATED
 
 from . import advice, attempts, kueue_queue, replica_states
 from .chapter import Chapter, Story
 from .durations import human
-from .replica_states import counted, waiting_for
+from .replica_states import counted, short_of, waiting_for
 
 #: An operator that runs acts within this time.
 PROMPT = timedelta(seconds=60)
@@ -32,11 +35,21 @@ PROMPT = timedelta(seconds=60)
 QUOTA_EXCEEDED = "QuotaExceeded"
 
 
-def tell(facts: Facts, document: Document, queue: Queue | None = None, probe: str = "") -> Story:
-    """Return the story of a job; `document` is the job, `queue` what Kueue says about it.
+class Beside(msgspec.Struct, frozen=True):
+    """What else is known than the job and its pods.
 
-    `probe` is what the kubelet says of the probe because of which it killed the container that failed; empty without.
+    `queue` is what Kueue says about the job, `probe` what the kubelet says of the probe because of which it killed the
+    container that failed, and `absent` are the resources that pods lack and no node offers.
     """
+
+    queue: Queue | None = None
+    probe: str = ""
+    absent: Sequence[str] = ()
+
+
+def tell(facts: Facts, document: Document, beside: Beside = Beside()) -> Story:  # noqa: B008 - immutable
+    """Return the story of a job; `document` is the job."""
+    queue, probe = beside.queue, beside.probe
     name = f"{facts.job.kind.lower()}/{facts.job.name} -n {facts.job.namespace}"
     found = (
         ("Asked for", _asked(facts, document)),
@@ -47,7 +60,7 @@ def tell(facts: Facts, document: Document, queue: Queue | None = None, probe: st
         ("Failure", attempts.failure(facts, probe)),
         ("Blocked", _blocked(facts)),
         ("Next", _next(facts, queue)),
-        ("What to do", (_filled(text, name, facts) for text in _advice(facts, queue, probe))),
+        ("What to do", (_filled(text, name, facts) for text in _advice(facts, beside))),
     )
     chapters = ((title, tuple(map(foreign_text.one_line, filter(None, lines)))) for title, lines in found)
     return Story(
@@ -85,7 +98,7 @@ def headline(facts: Facts, document: Document, queue: Queue | None) -> str:
     words = {
         "created": _ago(facts, job.created or facts.now),
         "since": _ago(facts, decisive.changed) if decisive else "",
-        "ready": f"{ready} of {job.size} {'replica is' if job.size == 1 else 'replicas are'} ready",
+        "ready": f"{share(ready, job.size, 'replica')} ready",
         "ran": f" after {human(((status.completion or facts.now) - status.start).total_seconds())}"
         if status.start
         else "",
@@ -113,7 +126,7 @@ def _asked(facts: Facts, document: Document) -> Iterator[str]:
         yield f"{what}, image {image}, restartPolicy {group.restart_policy.value}"
     policy = facts.job.policy
     limits = (
-        policy.backoff_limit is not None and f"at most {policy.backoff_limit} restarts (backoffLimit)",
+        policy.backoff_limit is not None and f"at most {plural(policy.backoff_limit, 'restart')} (backoffLimit)",
         policy.deadline is not None and f"at most {human(policy.deadline)} active (activeDeadlineSeconds)",
         facts.job.startup_deadline is not None
         and f"each replica starts within {human(facts.job.startup_deadline)} (trainshed.dev/startup-deadline)",
@@ -136,9 +149,16 @@ def _container(facts: Facts, group: ReplicaGroup) -> Document:
 
 
 def _resources(container: Document) -> str:
-    """Return what each replica requests: ` with 8 nvidia.com/gpu, 16Gi memory`."""
-    wanted = requests(container)
-    return f" with {', '.join(f'{amount} {name}' for name, amount in sorted(wanted.items()))}" if wanted else ""
+    """Return what each replica requests, and the limits: ` with 16Gi memory (limit 32Gi), 8 nvidia.com/gpu`.
+
+    Of a device more than is requested cannot be had.
+    """
+    limits = as_mapping(as_mapping(container.get("resources")).get("limits"))
+    wanted = [
+        f"{amount} {name}{f' (limit {limits[name]})' if name in limits and '/' not in name else ''}"
+        for name, amount in sorted(requests(container).items())
+    ]
+    return f" with {', '.join(wanted)}" if wanted else ""
 
 
 #: The most metrics of a training in a sentence.
@@ -232,10 +252,10 @@ def _next(facts: Facts, queue: Queue | None) -> Iterator[str]:
 def _after_the_end(facts: Facts) -> Iterator[str]:
     policy, completion = facts.job.policy, facts.status.completion
     if count := sum(not pod.over for pod in facts.current.values()):
-        pods = "1 pod has" if count == 1 else f"{count} pods have"
+        pods = "1 pod has not ended, and holds" if count == 1 else f"{count} pods have not ended, and hold"
         stay = policy.clean_pods is CleanPodPolicy.NONE and not facts.status.limit_exceeded
         end = "until the job is deleted (cleanPodPolicy None)" if stay else "until the kubelet has stopped them"
-        yield f"{pods} not ended, and hold resources {end}.".replace("hold", "holds" if count == 1 else "hold")
+        yield f"{pods} resources {end}."
     if policy.ttl is not None and completion:
         yield f"The job is deleted in {_left(facts, completion, policy.ttl)} (ttlSecondsAfterFinished)."
 
@@ -263,7 +283,7 @@ def _restarts_left(facts: Facts) -> Iterator[str]:
         return
     if limit is not None:
         left = max(0, limit - used)
-        more = f"After {left} more {'restart' if left == 1 else 'restarts'} a" if left else "The next"
+        more = f"After {plural(left, 'more restart')} a" if left else "The next"
         yield f"{more} failure of the program ends the job (backoffLimit {limit})."
     elif used:
         yield "It restarts without end, as it has no backoffLimit."
@@ -273,8 +293,8 @@ def _left(facts: Facts, begin: datetime, seconds: float) -> str:
     return human((begin + timedelta(seconds=seconds) - facts.now).total_seconds())
 
 
-def _advice(facts: Facts, queue: Queue | None, probe: str) -> Iterator[str]:
-    status, decisive = facts.status, facts.status.decisive
+def _advice(facts: Facts, beside: Beside) -> Iterator[str]:
+    status, decisive, queue = facts.status, facts.status.decisive, beside.queue
     if facts.job.deleting:
         return
     if facts.job.policy.managed_elsewhere:
@@ -288,9 +308,28 @@ def _advice(facts: Facts, queue: Queue | None, probe: str) -> Iterator[str]:
     elif decisive.type is ConditionType.SUSPENDED:
         yield kueue_queue.what_to_do(queue) if queue else advice.RESUME
     elif decisive.type in (ConditionType.FAILED, ConditionType.RESTARTING) and status.failure:
+        probe = _probe(facts, status.failure, beside.probe)
         yield advice.for_failure(status.failure, status.limit_exceeded, over=status.over, probe=probe)
     else:
-        yield _while_it_waits(facts, decisive)
+        yield _not_offered(facts, beside.absent) or _while_it_waits(facts, decisive)
+
+
+def _probe(facts: Facts, failure: Failure, said: str) -> str:
+    """Return what to do about the probe of which the kubelet has said this; empty if there is none."""
+    if not said:
+        return ""
+    kind = said.partition(" ")[0].lower()
+    replica = facts.replicas_by_pod.get(failure.pod)
+    group = facts.group(replica) if replica else None
+    containers = as_sequence(as_mapping(group.template.get("spec")).get("containers")) if group else ()
+    own = _container(facts, group) if group else {}
+    known = (as_mapping(item.get(f"{kind}Probe")) for item in (own, *map(as_mapping, containers)))
+    return advice.for_probe(f"{kind} probe", next(filter(None, known), {}))
+
+
+def _not_offered(facts: Facts, absent: Sequence[str]) -> str:
+    names = [name for name in short_of(facts) if name in absent]
+    return advice.NOT_OFFERED.format(names=" nor ".join(names)) if names else ""
 
 
 def _no_quota(facts: Facts, reason: str, message: str) -> str:

@@ -76,7 +76,7 @@ OWN = deployed("sys")
 @pytest.mark.parametrize(
     ("bindings", "leases", "sentence"),
     [
-        ([BINDING], 1, "OK Operator Deployment sys/op: 1 of 1 replicas are ready"),
+        ([BINDING], 1, "OK Operator Deployment sys/op: 1 of 1 replica is ready"),
         (
             [],
             0,

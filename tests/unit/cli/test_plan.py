@@ -76,7 +76,7 @@ CALLED = "Internal error occurred: failed calling webhook"
             "refused",
             "denied the request",
         ),
-        ("pytorchjobs", answer(500, f'{CALLED} "w": no endpoints'), {}, "refused", "failed calling webhook"),
+        ("pytorchjobs", answer(500, f'{CALLED} "w": no endpoints'), {}, "refused", "points. An admission webhook"),
         (
             "pods",
             answer(403, DENIED.replace("pytorchjobs", "pods")),
@@ -89,7 +89,8 @@ CALLED = "Internal error occurred: failed calling webhook"
         ("pods", answer(403, ENDS), {}, "refused", "because it is being terminated"),
         ("pods", answer(403, QUOTA), {"resourcequotas": None}, "does not fit", "exceeded quota: gpus"),
         ("pods", answer(403, QUOTA), {}, "does not fit", None),
-        ("pods", answer(500, f'{CALLED} "w": no endpoints'), {}, "not looked at", "accepts pod mnist-master-0: 500"),
+        ("pods", answer(500, f'{CALLED} "w": no endpoints'), {}, "refused", "no endpoints. An admission webhook does"),
+        ("pods", answer(503, "starting"), {}, "not looked at", "accepts pod mnist-master-0: 503"),
         ("pods", answer(400, NO_DRY_RUN), {}, "not looked at", "accepts pod mnist-master-0: admission webhook"),
     ],
 )

@@ -105,18 +105,19 @@ PORT = {"container": {"ports": [{"containerPort": 1, "hostPort": 2222}]}}
     [
         ([role("Worker", 2, gpu="8")], EIGHT, Fit.OK, "all 2 pods find room on 2 of 2 nodes"),
         ([role("Worker", 1, gpu="8")], EIGHT, Fit.OK, "the pod finds room"),
+        ([role("Worker", 2, gpu="4")], EIGHT[:1], Fit.OK, "all 2 pods find room on 1 of 1 node"),
         ([role("Worker", 4, gpu="4")], EIGHT, Fit.OK, "all 4 pods find room on 2 of 2 nodes"),
         (
             [role("Worker", 3, gpu="8")],
             EIGHT,
             Fit.LACKING,
-            "1 of 3 Worker pods find no node, requesting 8 nvidia.com/gpu. Of 2 nodes: 2 with room",
+            "1 of 3 Worker pods finds no node, requesting 8 nvidia.com/gpu. Of 2 nodes: 2 with room",
         ),
         (
             [role("Worker", 3, gpu="6")],  # there are enough in total
             EIGHT,
             Fit.LACKING,
-            "1 of 3 Worker pods find no node, requesting 6 nvidia.com/gpu. Of 2 nodes: 2 with room",
+            "1 of 3 Worker pods finds no node, requesting 6 nvidia.com/gpu. Of 2 nodes: 2 with room",
         ),
         (
             [role("Worker", 2, gpu="1", cpu="40")],
@@ -125,6 +126,13 @@ PORT = {"container": {"ports": [{"containerPort": 1, "hostPort": 2222}]}}
             "Of 3 nodes: 2 with too little cpu (at most 32 free), 1 with the taint gpu=yes:NoSchedule, which is not",
         ),
         ([role("Worker", 1, gpu="1")], [], Fit.LACKING, "The cluster has no nodes"),
+        (
+            [role("Worker", 2, gpu="1")],
+            [node("a"), node("b")],
+            Fit.LACKING,
+            "2 of 2 Worker pods find no node, together requesting 2 nvidia.com/gpu. No node of the cluster offers",
+        ),
+        ([role("Worker", 9, gpu="1")], [*EIGHT[:1], node("b")], Fit.LACKING, "1 with room, 1 without any nvidia.com"),
         ([role("Worker", 1)], [node("full", pods="0")], Fit.LACKING, "1 with as many pods as it may have"),
         ([role("Worker", 3)], [node("almost", pods="3")], Fit.OK, "all 3"),
         ([role("Worker", 2, spec=PORT | {})], [node("a"), node("b")], Fit.OK, "all 2"),

@@ -48,7 +48,7 @@ def test_the_rank_that_does_not_join_a_collective_is_named():
         "    __next__ (torch/utils/data/dataloader.py:732)\n"
         "    train (train.py:29)\n"
         "    <module> (train.py:50)\n"
-        "    … 1 more frames (--whole)"
+        "    … 1 more frame (--whole)"
     )
 
 

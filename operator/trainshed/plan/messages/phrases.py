@@ -17,6 +17,11 @@ def plural(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def share(part: int, whole: int, noun: str, kind: str = "") -> str:
+    """Return some of things with their verb: `1 of 3 replicas is`, `2 of 3 replicas are`, `0 of 1 replica is`."""
+    return f"{part} of {plural(whole, noun)}{kind} {'is' if 1 in (part, whole) else 'are'}"
+
+
 def enumeration(names: Sequence[str], most: int) -> str:
     """Return the first names, `most` at most, and how many there are besides: `a, b and 3 more (5 in total)`."""
     others = len(names) - most
