@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 
+from trainshed.api.job_annotations import ANNOTATIONS
+
 from .jobs import pod_spec, pytorchjob, replicas, tfjob
 
 
@@ -69,10 +71,8 @@ BAD_ANNOTATIONS: list[tuple[dict, str]] = [
     (
         _annotated(restart_scop="Job"),
         (
-            "metadata.annotations[trainshed.dev/restart-scop]: unknown annotation; supported annotations are"
-            " trainshed.dev/force-delete-after, trainshed.dev/on-disruption, trainshed.dev/pod-end-grace,"
-            " trainshed.dev/restart-scope, trainshed.dev/services, trainshed.dev/startup-deadline,"
-            " trainshed.dev/track-results"
+            "metadata.annotations[trainshed.dev/restart-scop]: unknown annotation; supported annotations are "
+            + ", ".join(sorted(ANNOTATIONS))
         ),
     ),
     (_annotated(restart_attempt="1"), "metadata.annotations[trainshed.dev/restart-attempt]: unknown annotation"),

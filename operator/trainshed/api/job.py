@@ -181,8 +181,8 @@ class Job(msgspec.Struct, frozen=True):
     """A job; `version` is its resourceVersion.
 
     `problems` are the messages of its validation, empty for a valid job. `options` are those of its kind (see
-    `options_as`). `annotations` are the user's that the planner reads. `force_delete_after`, `startup_deadline` and
-    `pod_end_grace` are in seconds.
+    `options_as`). `annotations` are the user's that the planner reads. `force_delete_after`, `startup_deadline`,
+    `pod_end_grace` and `checkpoint_grace` are in seconds; the latter is how long a replica may save on SIGTERM.
     A `queued` job is admitted by Kueue: it gives back its quota by what the status says.
     With `track_results` a finalizer holds the pods of the role that defines success until the status has their results.
     `services` is the form of Services of the pods that are created next. `progress` is where the training reports.
@@ -203,6 +203,7 @@ class Job(msgspec.Struct, frozen=True):
     force_delete_after: int | None = None
     startup_deadline: int | None = None
     pod_end_grace: int = 30
+    checkpoint_grace: int | None = None
     track_results: bool = False
     services: ServiceForm = ServiceForm.REPLICA
     progress: ProgressSource = ProgressSource.NONE

@@ -16,6 +16,7 @@ RESTART_SCOPE = f"{PREFIX}restart-scope"
 ON_DISRUPTION = f"{PREFIX}on-disruption"
 FORCE_DELETE_AFTER = f"{PREFIX}force-delete-after"
 POD_END_GRACE = f"{PREFIX}pod-end-grace"
+CHECKPOINT_ON_SIGTERM = f"{PREFIX}checkpoint-on-sigterm"
 TRACK_RESULTS = f"{PREFIX}track-results"
 SERVICES = f"{PREFIX}services"
 PROGRESS = f"{PREFIX}progress"
@@ -27,6 +28,7 @@ ANNOTATIONS: dict[str, tuple[str, ...]] = {
     STARTUP_DEADLINE: (),
     FORCE_DELETE_AFTER: (),
     POD_END_GRACE: (),
+    CHECKPOINT_ON_SIGTERM: (),
     TRACK_RESULTS: ("false", "true"),
     SERVICES: (*ServiceForm,),
     PROGRESS: (*ProgressSource,),
@@ -48,6 +50,7 @@ class JobAnnotations(msgspec.Struct, frozen=True):
     force_delete_after: int | None = None
     startup_deadline: int | None = None
     pod_end_grace: int = END_GRACE
+    checkpoint_grace: int | None = None
     track_results: bool = False
     services: ServiceForm | None = None
     progress: ProgressSource = ProgressSource.NONE
@@ -64,6 +67,7 @@ def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tup
         force_delete_after=_duration(annotations, FORCE_DELETE_AFTER, problems),
         startup_deadline=_duration(annotations, STARTUP_DEADLINE, problems),
         pod_end_grace=_duration(annotations, POD_END_GRACE, problems) or END_GRACE,
+        checkpoint_grace=_duration(annotations, CHECKPOINT_ON_SIGTERM, problems),
         track_results=_choice(annotations, TRACK_RESULTS, problems) == "true",
         services=ServiceForm(_choice(annotations, SERVICES, problems)) if SERVICES in annotations else None,
         progress=ProgressSource(_choice(annotations, PROGRESS, problems)),

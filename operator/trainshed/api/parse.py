@@ -92,6 +92,7 @@ def assembled(metadata: object, spec: ParsedSpec, framework: Framework, job_defa
         force_delete_after=annotations.force_delete_after,
         startup_deadline=annotations.startup_deadline,
         pod_end_grace=annotations.pod_end_grace,
+        checkpoint_grace=annotations.checkpoint_grace,
         track_results=annotations.track_results and job_defaults.track_results,
         services=form,
         progress=annotations.progress,

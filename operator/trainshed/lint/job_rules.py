@@ -46,7 +46,7 @@ def _never_succeeds(subject: LintedJob) -> Iterator[Remark]:
 def _short_grace(subject: LintedJob) -> Iterator[Remark]:
     for group in subject.groups:
         written = pod_spec(group).get("terminationGracePeriodSeconds")
-        seconds = GRACE if written is None else parse_integer(written)
+        seconds = max(GRACE if written is None else parse_integer(written), subject.job.checkpoint_grace or 0)
         restarts = group.restart_policy is not RestartPolicy.NEVER
         if subject.gpus(group) and restarts and seconds < LEAST_GRACE and not _is_idle(subject, group):
             by_default = "" if written is not None else ", the default"

@@ -14,6 +14,7 @@ from trainshed.api.status import REPORT_INTERVAL
 
 from . import conditions, dependents, pod_groups, restarts
 from .facts import Facts
+from .messages import job_events
 from .missing_pods import missing_pods, pods_to_verify, unwatched_pods
 from .rules import RULES, Rule, await_root_cause, clean_up, end, reconcile_replicas, restart, skip_unmanaged, suspend
 
@@ -39,6 +40,8 @@ def plan(snapshot: Snapshot) -> Plan:
         found = _with_report(snapshot, replace(found, status=conditions.with_state(found.status)))
     if rule not in _COMPLETE and any(one.resource is ROLES for one in snapshot.dependents):
         found = replace(found, actions=(*dependents.update_roles(facts), *found.actions))
+    if facts.job.checkpoint_grace is not None and rule is not skip_unmanaged:
+        found = replace(found, events=(*found.events, *job_events.grace_periods(facts)))
     pods, events = _pods_to_verify(facts, rule), _events_to_read(facts)
     return replace(found, pods_to_verify=pods, events_to_read=events) if pods or events else found
 

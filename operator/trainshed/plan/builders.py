@@ -52,6 +52,7 @@ def pod_maker(framework: Framework, job: Job, job_defaults: JobDefaults) -> PodM
         spec = _spec(framework, group, variables(replica), (added, job_defaults.init_resources))
         dress(replica, spec)
         spec.update(services.host_fields(job, job_defaults, name, spec))
+        spec.update(_grace(job, spec))
         spec.update({field: value for field, value in gang_fields.items() if not spec.get(field)})
         metadata = {
             **shared,
@@ -181,6 +182,14 @@ def _spec(
         spec["initContainers"] = [{**TERMINATION_MESSAGE, **container} for container in inits]
     spec["restartPolicy"] = str(group.restart_policy if group.restart_policy.restarts_in_place else RestartPolicy.NEVER)
     return spec
+
+
+def _grace(job: Job, spec: Document) -> Document:
+    """Return the grace period of a job that saves on SIGTERM, for whatever ends its pods; a longer one is kept."""
+    own = spec.get("terminationGracePeriodSeconds")
+    if job.checkpoint_grace is None or (isinstance(own, int) and own >= job.checkpoint_grace):
+        return {}
+    return {"terminationGracePeriodSeconds": job.checkpoint_grace}
 
 
 def _container(container: Document, variables: tuple[Variable, ...]) -> dict[str, Any]:

@@ -321,6 +321,8 @@ class Facts:
     def _with_outcome(self, pod: Pod) -> Pod:
         group = self.group(self.replicas_by_pod[pod.name])
         phase = failures.outcome(pod, group.container, group.restart_policy)
+        if self.job.checkpoint_grace is not None and failures.has_saved(pod, group.container):
+            phase = Phase.FAILED
         return pod if phase is pod.phase else replace(pod, phase=phase)
 
     def _shrunk(self, role: str) -> int | None:

@@ -121,7 +121,8 @@ EVICTED_AT_ADMISSION = ("Pod was rejected", "The node had condition")
 #: Reasons of containers that never ran: the exit code (126, 127, 128) is made up by the runtime and means nothing.
 NEVER_RAN = frozenset({"StartError", "ContainerCannotRun"})
 #: Exit codes of a program that is being terminated: by SIGTERM, or by SIGKILL after its grace period.
-TERMINATED = frozenset({137, 143})
+SIGKILLED = 137
+TERMINATED = frozenset({SIGKILLED, 143})
 #: The number of characters of a message that are kept, from its end: a traceback ends with the exception.
 TERMINATION_MESSAGE_LIMIT = 1024
 
@@ -166,6 +167,17 @@ def failure(pod: Pod, framework_container: str, now: datetime) -> Failure | None
         reason = ended.reason if ended and ended.exit_code is not None else pod.reason or "ExitCodeUnknown"
         return _failure(pod, INFRASTRUCTURE, reason, None, since)
     return _failure(pod, APPLICATION, ended.reason or "Error", ended, since)
+
+
+def has_saved(pod: Pod, framework_container: str) -> bool:
+    """Return whether a pod of a job that saves on SIGTERM has ended with 0 because it was deleted: it has not finished.
+
+    A pod that ends in the second in which its deletion is requested is taken to have saved: then it only runs again.
+    """
+    own, asked = own_container(pod, framework_container), pod.deletion_requested
+    if pod.phase is not Phase.SUCCEEDED or own is None or own.exit_code != 0 or own.finished is None or asked is None:
+        return False
+    return own.finished >= asked or not pod.grace
 
 
 def rejected(pod: Pod) -> bool:

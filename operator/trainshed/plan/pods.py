@@ -199,10 +199,11 @@ def _services_without(facts: Facts, stay: Container[str]) -> tuple[DeleteService
 
 
 def _grace(facts: Facts, pod: Pod) -> int | None:
-    """Return the short grace period after a failure; None, the pod's own, if nothing failed or the template sets it."""
+    """Return the short grace period after a failure; None, the pod's own, if nothing failed or the user sets it."""
     replica: Replica = facts.replicas_by_pod[pod.name]
     spec = facts.group(replica).template.get("spec")
     own = isinstance(spec, dict) and spec.get("terminationGracePeriodSeconds") is not None
+    own = own or facts.job.checkpoint_grace is not None
     return GRACE if restarts.after_failure(facts.status) and not own else None
 
 

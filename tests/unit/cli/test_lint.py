@@ -42,7 +42,8 @@ def a_job(kind="PyTorchJob", *, without=(), workers=2, metadata=None, **parts: d
         roles["Launcher"] = {**roles["Launcher"], "template": template}
         roles["Worker"]["restartPolicy"] = "OnFailure"
     spec = {"runPolicy": {"backoffLimit": 3, "cleanPodPolicy": "Running"}, FIELDS[kind]: roles} | parts.get("job", {})
-    return {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": "mnist"}, "spec": spec}
+    head = {"name": "mnist", "annotations": parts.get("annotations", {})}
+    return {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": head, "spec": spec}
 
 
 def a_container(**fields: object) -> dict:
@@ -134,6 +135,10 @@ RIGHT = {
     "a rank from the pod": words("torchrun --node-rank=$RANK --nnodes=3 train.py"),
     "torchrun in one pod": {"without": ["Worker"], **words("torchrun --standalone --max-restarts=3 train.py")},
     "a deadline": {"role": {"restartPolicy": "OnFailure"}, "job": {"runPolicy": POLICY | {"activeDeadlineSeconds": 9}}},
+    "a grace by annotation": {
+        "pod": {"terminationGracePeriodSeconds": None},
+        "annotations": {"trainshed.dev/checkpoint-on-sigterm": "2m"},
+    },
     "no restarts": {"pod": {"terminationGracePeriodSeconds": None}, "role": {"restartPolicy": "Never"}},
     "a job that is deleted": {"job": {"runPolicy": {"backoffLimit": 3, "ttlSecondsAfterFinished": 60}}},
     "workers that wait": {"kind": "MPIJob", "job": {"runPolicy": POLICY}},

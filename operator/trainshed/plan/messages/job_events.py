@@ -8,11 +8,11 @@ from itertools import islice
 from trainshed.api import gang
 from trainshed.api.actions import Action, DeleteDependent, Event, EventType
 from trainshed.api.job import Replica
-from trainshed.api.job_annotations import TRACK_RESULTS
+from trainshed.api.job_annotations import CHECKPOINT_ON_SIGTERM, TRACK_RESULTS
 from trainshed.api.objects import POD_GROUP, Container, Pod
 from trainshed.api.status import Failure
 from trainshed.plan.facts import Facts
-from trainshed.plan.failures import DISRUPTION
+from trainshed.plan.failures import DISRUPTION, SIGKILLED
 from trainshed.plan.restarts import FailureGroup
 
 from . import replica_failures
@@ -58,6 +58,31 @@ def other_schedulers(facts: Facts) -> tuple[Event, ...]:
         return ()
     message = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
     return (_lasting_warning("SetPodTemplateSchedulerName", message),)
+
+
+def grace_periods(facts: Facts) -> tuple[Event, ...]:
+    """Return Events, of a job that saves on SIGTERM, about replicas that were killed, and about how its leader ended.
+
+    The leader writes the checkpoint as a rule, and Events of all others would repeat the same.
+    """
+    if facts.job.checkpoint_grace is None:
+        return ()
+    replicas = facts.replicas_by_pod
+    ended = ((replicas[pod.name], pod) for pod in facts.terminating if pod.name in replicas)
+    return tuple(islice((event for replica, pod in ended for event in _grace_period(facts, replica, pod)), MAX_LISTED))
+
+
+def _grace_period(facts: Facts, replica: Replica, pod: Pod) -> Iterator[Event]:
+    own, asked = facts.own_container(pod), pod.deletion_requested
+    if own is None or own.exit_code is None or own.finished is None or asked is None or own.finished < asked:
+        return
+    given, took = pod.grace or facts.job.checkpoint_grace, int((own.finished - asked).total_seconds())
+    if own.exit_code == SIGKILLED:
+        message = f"{replica} was killed {took} s after SIGTERM, as the {given} s of {CHECKPOINT_ON_SIGTERM} were over"
+        yield Event(EventType.WARNING, "GracePeriodExceeded", message, key=f"GracePeriod/{pod.uid}")
+    elif facts.framework.hooks.is_leader(facts.job, replica):
+        message = f"{replica} ended with code {own.exit_code} {took} s after SIGTERM; it had {given} s to save"
+        yield Event(EventType.NORMAL, "GracePeriodUsed", message, key=f"GracePeriod/{pod.uid}")
 
 
 def warnings(facts: Facts) -> tuple[Event, ...]:
