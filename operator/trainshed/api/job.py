@@ -184,6 +184,7 @@ class Job(msgspec.Struct, frozen=True):
     `options_as`). `annotations` are the user's that the planner reads. `force_delete_after`, `startup_deadline`,
     `pod_end_grace` and `checkpoint_grace` are in seconds; the latter is how long a replica may save on SIGTERM.
     A `queued` job is admitted by Kueue: it gives back its quota by what the status says.
+    With `avoid_failed_nodes` new pods prefer other nodes than those on which the job has failed more than once.
     With `track_results` a finalizer holds the pods of the role that defines success until the status has their results.
     `services` is the form of Services of the pods that are created next. `progress` is where the training reports.
     """
@@ -204,6 +205,7 @@ class Job(msgspec.Struct, frozen=True):
     startup_deadline: int | None = None
     pod_end_grace: int = 30
     checkpoint_grace: int | None = None
+    avoid_failed_nodes: bool = False
     track_results: bool = False
     services: ServiceForm = ServiceForm.REPLICA
     progress: ProgressSource = ProgressSource.NONE

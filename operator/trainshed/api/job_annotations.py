@@ -17,6 +17,7 @@ ON_DISRUPTION = f"{PREFIX}on-disruption"
 FORCE_DELETE_AFTER = f"{PREFIX}force-delete-after"
 POD_END_GRACE = f"{PREFIX}pod-end-grace"
 CHECKPOINT_ON_SIGTERM = f"{PREFIX}checkpoint-on-sigterm"
+AVOID_FAILED_NODES = f"{PREFIX}avoid-failed-nodes"
 TRACK_RESULTS = f"{PREFIX}track-results"
 SERVICES = f"{PREFIX}services"
 PROGRESS = f"{PREFIX}progress"
@@ -29,6 +30,7 @@ ANNOTATIONS: dict[str, tuple[str, ...]] = {
     FORCE_DELETE_AFTER: (),
     POD_END_GRACE: (),
     CHECKPOINT_ON_SIGTERM: (),
+    AVOID_FAILED_NODES: ("false", "true"),
     TRACK_RESULTS: ("false", "true"),
     SERVICES: (*ServiceForm,),
     PROGRESS: (*ProgressSource,),
@@ -51,6 +53,7 @@ class JobAnnotations(msgspec.Struct, frozen=True):
     startup_deadline: int | None = None
     pod_end_grace: int = END_GRACE
     checkpoint_grace: int | None = None
+    avoid_failed_nodes: bool = False
     track_results: bool = False
     services: ServiceForm | None = None
     progress: ProgressSource = ProgressSource.NONE
@@ -68,6 +71,7 @@ def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tup
         startup_deadline=_duration(annotations, STARTUP_DEADLINE, problems),
         pod_end_grace=_duration(annotations, POD_END_GRACE, problems) or END_GRACE,
         checkpoint_grace=_duration(annotations, CHECKPOINT_ON_SIGTERM, problems),
+        avoid_failed_nodes=_choice(annotations, AVOID_FAILED_NODES, problems) == "true",
         track_results=_choice(annotations, TRACK_RESULTS, problems) == "true",
         services=ServiceForm(_choice(annotations, SERVICES, problems)) if SERVICES in annotations else None,
         progress=ProgressSource(_choice(annotations, PROGRESS, problems)),

@@ -93,6 +93,7 @@ def assembled(metadata: object, spec: ParsedSpec, framework: Framework, job_defa
         startup_deadline=annotations.startup_deadline,
         pod_end_grace=annotations.pod_end_grace,
         checkpoint_grace=annotations.checkpoint_grace,
+        avoid_failed_nodes=annotations.avoid_failed_nodes,
         track_results=annotations.track_results and job_defaults.track_results,
         services=form,
         progress=annotations.progress,

@@ -25,12 +25,16 @@ from . import init_containers, services
 
 #: With this policy the last log lines of a failure are in the pod's status: no permission to read logs is needed.
 TERMINATION_MESSAGE: Document = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+#: The field of an affinity with what a scheduler prefers.
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 #: Builds the pod of a replica, for an attempt of its role.
 PodMaker = Callable[[Replica, int], CreatePod]
 
 
-def pod_maker(framework: Framework, job: Job, job_defaults: JobDefaults) -> PodMaker:
-    """Return a function that builds the pods of this job.
+def pod_maker(
+    framework: Framework, job: Job, job_defaults: JobDefaults, avoided_nodes: tuple[str, ...] = ()
+) -> PodMaker:
+    """Return a function that builds the pods of this job, which prefer other nodes than these.
 
     What they have in common is computed once, without what the templates have: it is read when a body is built.
     """
@@ -53,6 +57,8 @@ def pod_maker(framework: Framework, job: Job, job_defaults: JobDefaults) -> PodM
         dress(replica, spec)
         spec.update(services.host_fields(job, job_defaults, name, spec))
         spec.update(_grace(job, spec))
+        if avoided_nodes:
+            spec["affinity"] = _away_from(avoided_nodes, spec.get("affinity") or {})
         spec.update({field: value for field, value in gang_fields.items() if not spec.get(field)})
         metadata = {
             **shared,
@@ -190,6 +196,15 @@ def _grace(job: Job, spec: Document) -> Document:
     if job.checkpoint_grace is None or (isinstance(own, int) and own >= job.checkpoint_grace):
         return {}
     return {"terminationGracePeriodSeconds": job.checkpoint_grace}
+
+
+def _away_from(nodes: tuple[str, ...], affinity: Document) -> Document:
+    """Return the affinity with a preference for other nodes. A field selector has one value in each of its terms."""
+    own = affinity.get("nodeAffinity") or {}
+    others = [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in nodes]
+    term = {"weight": 100, "preference": {"matchFields": others}}
+    preferred = [*(own.get(PREFERRED) or ()), term]
+    return {**affinity, "nodeAffinity": {**own, PREFERRED: preferred}}
 
 
 def _container(container: Document, variables: tuple[Variable, ...]) -> dict[str, Any]:

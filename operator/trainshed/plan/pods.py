@@ -63,7 +63,9 @@ def create_missing(facts: Facts) -> tuple[Action, ...]:
     wanted = list(islice((replica for replica in free if replica not in postponed), _part(facts)))
     if not wanted:
         return missing_services(facts)
-    make, attempts = builders.pod_maker(facts.framework, facts.job, facts.snapshot.job_defaults), facts.status.attempts
+    avoided = restarts.failed_nodes(facts.status) if facts.job.avoid_failed_nodes else ()
+    make = builders.pod_maker(facts.framework, facts.job, facts.snapshot.job_defaults, avoided)
+    attempts = facts.status.attempts
     pods = [make(replica, attempts.get(replica.role, 0)) for replica in wanted]
     return (*builders.ssh_secret(facts.framework, facts.job), *missing_services(facts), *pods)
 

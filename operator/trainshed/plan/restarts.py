@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from itertools import islice
@@ -24,6 +25,10 @@ from .retry_delay import RESET_AFTER, backoff_seconds
 MAX_PENDING_REPLACEMENTS = 64
 #: Under restartPolicy ExitCode, exit codes from here on are retryable: v1's rule (TO-178).
 RETRYABLE_FROM = 128
+#: The failures of a job on one node after which it avoids the node, and the largest number of nodes that it avoids.
+AVOIDED_AFTER, MAX_AVOIDED = 2, 3
+#: Ends of pods that say nothing about their node.
+NOT_OF_THE_NODE = frozenset({"Deleted", "PodDisappeared", "PreemptionByScheduler", "EvictionByEvictionAPI"})
 
 
 class FailureGroup(msgspec.Struct, frozen=True):
@@ -156,6 +161,13 @@ def after_failure(status: Status) -> bool:
     if cause is None or (suspended and suspended.changed >= cause.time):
         return False
     return cause.kind != DISRUPTION
+
+
+def failed_nodes(status: Status) -> tuple[str, ...]:
+    """Return the nodes on which recent restarts of the job began more than once, those with most of them first."""
+    causes = (restart for restart in status.recent_restarts if restart.node and restart.reason not in NOT_OF_THE_NODE)
+    found = Counter(restart.node for restart in causes).most_common(MAX_AVOIDED)
+    return tuple(name for name, count in found if count >= AVOIDED_AFTER)
 
 
 def start_attempt(status: Status, roles: Iterable[str]) -> Status:

@@ -23,12 +23,14 @@ from support.builders import (
     states,
 )
 from trainshed.api import parse
-from trainshed.api.actions import DeletePod
+from trainshed.api.actions import CreatePod, DeletePod
 from trainshed.api.framework import JobDefaults
+from trainshed.api.status import Restart
 from trainshed.api.status_codec import parse_status, status_document
 from trainshed.frameworks.tensorflow import TFJobOptions
+from trainshed.plan.builders import PREFERRED
 from trainshed.plan.failures import DISRUPTION
-from trainshed.plan.restarts import MAX_PENDING_REPLACEMENTS
+from trainshed.plan.restarts import MAX_PENDING_REPLACEMENTS, NOT_OF_THE_NODE
 from trainshed.plan.retry_delay import MAX_DELAY, backoff_seconds
 
 DDP = {"kind": "PyTorchJob", "master": 1, "worker": 2}
@@ -306,3 +308,38 @@ def test_no_more_than_so_many_pods_are_replaced_one_by_one_at_a_time():
     assert len(deleted(decision)) == len(decision.status.pending_replacement) == MAX_PENDING_REPLACEMENTS
     waiting = after_failure(job, *pods, status=decision.status)
     assert deleted(waiting) == list(deleted(decision))
+
+
+def on(node, reason="Error", count=1):
+    cause = Restart(at(0), 1, "worker-1", node, "Application", reason, 137, 3)
+    return (cause,) * count
+
+
+OWN = {"nodeAffinity": {PREFERRED: ["the template's"], "required": "the template's"}, "podAffinity": {}}
+
+
+@pytest.mark.parametrize(
+    ("history", "avoided"),
+    [
+        ((), []),
+        (on("node-a") + on("node-b") + on(""), []),
+        (on("node-a") + on("node-b", count=2) + on("", count=4), ["node-b"]),
+        (on("node-a", count=2) + on("node-b", count=3), ["node-b", "node-a"]),
+        (sum((on(f"node-{letter}", count=2) for letter in "abcde"), ()), ["node-a", "node-b", "node-c"]),
+        (sum((on("node-a", reason, 2) for reason in NOT_OF_THE_NODE), ()), []),
+    ],
+)
+@pytest.mark.parametrize("own", [None, OWN])
+def test_new_pods_prefer_other_nodes_than_those_that_failed_twice(history, avoided, own):
+    template = {"spec": {"containers": [{"name": "pytorch"}], **({"affinity": own} if own else {})}}
+    job, status = ddp(template=template), replace(look(ddp()).status, recent_restarts=history)
+    for asked, nodes in ((replace(job, avoid_failed_nodes=True), avoided), (job, [])):
+        (pod, *_) = (action for action in look(asked, status=status).actions if isinstance(action, CreatePod))
+        affinity = pod.body["spec"].get("affinity")
+        names = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
+        wanted = [{"weight": 100, "preference": {"matchFields": names}}] if nodes else []
+        if own:
+            preferred = ["the template's", *wanted]
+            assert affinity == {**own, "nodeAffinity": {**own["nodeAffinity"], PREFERRED: preferred}}
+        else:
+            assert affinity == ({"nodeAffinity": {PREFERRED: wanted}} if wanted else None)
