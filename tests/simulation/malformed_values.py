@@ -187,6 +187,8 @@ JOB_STATUS: dict[str, Any] = {
     "restarts remembered absurd": {"recentRestarts": [{**RESTART, "time": FIRST}, {**RESTART, "time": LAST}]},
     "restarts remembered without end": {"recentRestarts": [{**RESTART, "time": LAST}] * 3000},
     "lost time the largest": {"recentRestarts": [{**RESTART, "time": FIRST, "recoverySeconds": LARGEST}]},
+    "time spent before the job": {"timeSpent": {"phase": "Running", "since": FIRST, "restartSeconds": LARGEST}},
+    "time spent in the future": {"timeSpent": {"phase": ODD, "since": LAST, "runningSeconds": "many"}},
     "conditions without end": {
         "conditions": [{"type": "Created", "status": "True", "message": f"{n}"} for n in range(3000)]
     },

@@ -8,6 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from .indexes import Indexes
+from .time_spent import NOTHING, TimeSpent
 
 #: The longest back-off delay: 300 s plus 25 % jitter (see `plan/restarts.py`).
 MAX_RETRY_DELAY = timedelta(seconds=375)
@@ -244,6 +245,7 @@ class Status(msgspec.Struct, frozen=True):
     reason: str = ""
     limit_exceeded: str = ""
     trainer: TrainerStatus | None = None
+    time_spent: TimeSpent = NOTHING
 
     @property
     def decisive(self) -> Condition | None:

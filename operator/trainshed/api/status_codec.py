@@ -46,6 +46,7 @@ from .status import (
     Waiting,
 )
 from .status_schema import STATUS
+from .time_codec import parse_time_spent, time_document
 
 #: The largest size of a status in bytes of JSON, and the part of it that is reserved for what `status_patch` adds.
 MAX_STATUS_BYTES, COLUMN_BYTES = 16_000, 144
@@ -86,6 +87,7 @@ def status_document(status: Status) -> dict[str, Any]:
         "limitExceeded": status.limit_exceeded,
         "failure": _failure_document(status.failure),
         "trainerStatus": training.document(status.trainer) if status.trainer else {},
+        "timeSpent": time_document(status.time_spent),
         "recentRestarts": [_restart_document(restart) for restart in status.recent_restarts[-MAX_RECENT_RESTARTS:]],
     }
     return _with_completed_indexes(_without_empty(fitted(whole, STATUS)), replica_statuses)
@@ -279,6 +281,7 @@ def parse_status(document: Document) -> Status:
         ),
         failure=_parse_failure(as_mapping(found.get("failure"))),
         scaled_down_to=_parse_counts(found.get("scaledDownTo")),
+        time_spent=parse_time_spent(found),
         limit_exceeded=limit if (limit := _parse_text(found, "limitExceeded")) in LIMITS else "",
         recent_restarts=tuple(filter(None, map(_parse_restart, as_sequence(found.get("recentRestarts"))))),
         waiting=tuple(filter(None, map(_parse_waiting, as_sequence(found.get("waiting"))))),
@@ -394,6 +397,4 @@ def _parse_text(found: Mapping[str, Any], key: str) -> str:
 
 def _parse_number(found: Mapping[str, Any], key: str) -> int | None:
     value = found.get(key)
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return int32(value)
+    return int32(value) if isinstance(value, int) and not isinstance(value, bool) else None

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .time_codec import FIELDS
+
 TEXT = {"type": "string"}
 WHOLE = {"type": "integer", "format": "int32"}
 NUMBER = {"type": "number"}
@@ -75,6 +77,10 @@ STATUS: dict[str, Any] = {
                     "items": {"type": "object", "properties": dict.fromkeys(("name", "value"), TEXT)},
                 },
             },
+        },
+        "timeSpent": {
+            "type": "object",
+            "properties": dict.fromkeys(FIELDS.values(), WHOLE) | {"phase": TEXT, "since": TIME},
         },
         "recentRestarts": {
             "type": "array",

@@ -26,6 +26,7 @@ from trainshed.api.status import (
     Status,
     Waiting,
 )
+from trainshed.api.time_spent import JobPhase, TimeSpent
 from trainshed.memory.versioned_store import merge_patch
 
 TIMES = st.integers(0, 10**6).map(at)
@@ -148,6 +149,9 @@ HUGE = {
         min_size=10,
         max_size=12,
     ).map(tuple),
+    "time_spent": st.builds(
+        TimeSpent, st.fixed_dictionaries(dict.fromkeys(JobPhase, COUNTS)), st.just(JobPhase.IMAGE_PULL), TIMES
+    ),
 }
 
 

@@ -1,0 +1,76 @@
+"""Where the time of a job has gone, by its phases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+import msgspec
+
+
+class JobPhase(StrEnum):
+    """What a job spends its time with; it is in one phase at a time (docs/lost-time.md has the beginning of each)."""
+
+    QUEUED = "Queued"
+    SUSPENDED = "Suspended"
+    SCHEDULING = "Scheduling"
+    INIT = "Init"
+    IMAGE_PULL = "ImagePull"
+    RUNNING = "Running"
+    RESTART = "Restart"
+    TEARDOWN = "Teardown"
+
+
+#: The phases in which a job waits for others, or has to: no time of it is lost.
+WAITING = (JobPhase.QUEUED, JobPhase.SUSPENDED)
+#: The phases before all replicas of a job run for the first time, or again after a suspension.
+STARTING = (JobPhase.SCHEDULING, JobPhase.INIT, JobPhase.IMAGE_PULL)
+#: The phases of an admitted job, from its admission to its end: those that its availability is a share of.
+ADMITTED = (*STARTING, JobPhase.RUNNING, JobPhase.RESTART)
+#: The classes of Google's goodput library (`BadputType`) that fit. It measures from the first start of the program on,
+#: and so has none for the time in a queue.
+GOODPUT_CLASSES: Mapping[JobPhase, str] = {
+    **dict.fromkeys((*STARTING, JobPhase.TEARDOWN), "OTHER"),
+    JobPhase.RESTART: "INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION",
+}
+
+
+class TimeSpent(msgspec.Struct, frozen=True):
+    """The whole seconds that a job has spent in each phase, up to `since`; from then on it has been in `phase`.
+
+    After the end of the job, and of its pods as far as they are counted, it is in no phase.
+    """
+
+    seconds: Mapping[JobPhase, int] = {}
+    phase: JobPhase | None = None
+    since: datetime | None = None
+
+    def moved(self, phase: JobPhase | None, time: datetime) -> TimeSpent:
+        """Return the same with a phase that begins at this time, or at once if that is before the last one began."""
+        if phase is self.phase or self.since is None:
+            return self if self.since else TimeSpent(phase=phase, since=time)
+        time = max(time.replace(microsecond=0), self.since)
+        return TimeSpent(self.until(time).seconds, phase, time)
+
+    def until(self, now: datetime) -> TimeSpent:
+        """Return the same with the present phase counted up to now."""
+        if self.since is None or self.phase is None or now < self.since + timedelta(seconds=1):
+            return self
+        spent = int((now - self.since).total_seconds())
+        seconds = {**self.seconds, self.phase: self.seconds.get(self.phase, 0) + spent}
+        return TimeSpent(seconds, self.phase, self.since + timedelta(seconds=spent))
+
+    def total(self, *phases: JobPhase) -> int:
+        """Return the seconds in these phases."""
+        return sum(self.seconds.get(phase, 0) for phase in phases)
+
+    @property
+    def availability(self) -> float | None:
+        """The share of the time since admission in which all replicas ran; None if there was no such time."""
+        admitted = self.total(*ADMITTED)
+        return self.total(JobPhase.RUNNING) / admitted if admitted else None
+
+
+#: No time at all: of a job that is not counted yet.
+NOTHING = TimeSpent()

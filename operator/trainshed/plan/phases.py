@@ -1,0 +1,232 @@
+"""Where the time of a job goes: the phases that follow from its pods, and when each of them began.
+
+A phase ends when the facts say so and not when they were seen, so that it does not matter how often they are looked at.
+Only what ends a phase is counted; the present phase is stored with its beginning. So the last fact may be late by as
+much as the phase has lasted. Restarts, suspensions and the end of a job are stored before a pod is deleted, and with
+them what its pods show.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from enum import IntEnum
+from itertools import groupby
+
+from msgspec.structs import replace
+
+from trainshed.api.actions import Snapshot
+from trainshed.api.coerce import EARLIEST
+from trainshed.api.job import Replica
+from trainshed.api.objects import Container, Pod
+from trainshed.api.status import ConditionType, Failure, Status
+from trainshed.api.time_spent import JobPhase, TimeSpent
+
+from . import restarts
+from .conditions import MAX_CLOCK_SKEW
+from .facts import Facts
+
+
+class Stage(IntEnum):
+    """How far a replica is; the job is as far as the replica that is the least far.
+
+    A replica that is `HELD_BACK` has no pod because others must run first.
+    """
+
+    FAILED = 0
+    ABSENT = 1
+    SCHEDULING = 2
+    INIT = 3
+    IMAGE_PULL = 4
+    HELD_BACK = 5
+    RUNS = 6
+    FINISHED = 7
+
+
+#: The phase of a job whose replicas are all at least that far.
+PHASES = {
+    Stage.SCHEDULING: JobPhase.SCHEDULING,
+    Stage.INIT: JobPhase.INIT,
+    Stage.IMAGE_PULL: JobPhase.IMAGE_PULL,
+    Stage.HELD_BACK: JobPhase.SCHEDULING,
+    Stage.RUNS: JobPhase.RUNNING,
+    Stage.FINISHED: JobPhase.TEARDOWN,
+}
+Change = tuple[datetime, Stage]
+Move = tuple[datetime, JobPhase | None]
+
+
+def with_time_spent(snapshot: Snapshot, after: Status) -> Status:
+    """Return the status, which is about to be stored in place of the snapshot's, with where the time has gone."""
+    facts = Facts(snapshot)
+    before, now = facts.status, snapshot.now.replace(microsecond=0)
+    spent = _begun(facts, after, now)
+    if spent.since and not -MAX_CLOCK_SKEW < now - spent.since < now - (facts.job.created or EARLIEST) + MAX_CLOCK_SKEW:
+        spent = replace(spent, since=now)  # no clock that is nearly right was behind this time
+    if not _stopped(before) and spent.since:
+        for time, phase in _moves(facts, spent.phase, spent.since, now):
+            spent = spent.moved(phase, time)
+        if after.restarts_pods(before):
+            spent = spent.moved(JobPhase.RESTART, now)
+    if _stopped(after):
+        spent = spent.moved(_phase_of_stopped(facts, after), now)
+    elif _stopped(before):
+        spent = spent.moved(JobPhase.SCHEDULING, now)
+    return after if spent == after.time_spent else replace(after, time_spent=spent)
+
+
+def _stopped(status: Status) -> bool:
+    """Return whether the job is not to have pods any more, or not now."""
+    return status.over or status.ending is not None or status.true(ConditionType.SUSPENDED)
+
+
+def _phase_of_stopped(facts: Facts, status: Status) -> JobPhase | None:
+    """Return the phase of a job that is suspended or ends: the last pods that the status counts hold resources."""
+    if status.holds_resources:
+        return JobPhase.TEARDOWN
+    if status.over or status.ending:
+        return None
+    return JobPhase.QUEUED if facts.job.queued and facts.status.start is None else JobPhase.SUSPENDED
+
+
+def _begun(facts: Facts, after: Status, now: datetime) -> TimeSpent:
+    """Return the time that the stored status has, or the beginning of a job that has none there.
+
+    That is the creation of the job, unless the job was restarted, suspended or finished when nothing counted its time.
+    """
+    before, created = facts.status, facts.job.created
+    if before.time_spent.since:
+        return before.time_spent
+    unknown = before.over or before.ending or before.condition(ConditionType.SUSPENDED)
+    if unknown or created is None or before.retries.total or any(before.attempts.values()):
+        phase = JobPhase.RESTART if before.true(ConditionType.RESTARTING) else JobPhase.SCHEDULING
+        return TimeSpent(phase=_phase_of_stopped(facts, before) if _stopped(before) else phase, since=now)
+    waits = _stopped(after) and not after.over
+    return TimeSpent(
+        phase=_phase_of_stopped(facts, after) if waits else JobPhase.SCHEDULING,
+        since=min(created.replace(microsecond=0), now),
+    )
+
+
+def _moves(facts: Facts, first: JobPhase | None, begin: datetime, end: datetime) -> Iterator[Move]:
+    """Yield when the job has come into which phase from the beginning of the phase `first` on."""
+    stages, changes = _stages(facts, first, begin)
+    restarting, starting, phase = first is JobPhase.RESTART, first in (None, JobPhase.SCHEDULING), first
+    for time, step in groupby(sorted(changes), key=lambda change: change[0]):
+        for _, old, new in step:
+            stages[old] -= 1
+            stages[new] += 1
+            restarting |= new is Stage.FAILED and begin < time <= end
+        if time > end:
+            return
+        restarting |= stages[Stage.FAILED] > 0
+        there = min((stage for stage in PHASES if stages[stage]), default=None)
+        incomplete = stages[Stage.FAILED] or (stages[Stage.ABSENT] and (restarting or starting))
+        if there is Stage.RUNS and not incomplete:
+            restarting = starting = False
+            phase = JobPhase.RUNNING
+        elif restarting:
+            phase = JobPhase.RESTART
+        elif incomplete:
+            phase = JobPhase.SCHEDULING
+        elif there is not None:
+            phase = PHASES[there]
+        yield max(begin, time), phase
+
+
+def _stages(
+    facts: Facts, first: JobPhase | None, begin: datetime
+) -> tuple[Counter[Stage], list[tuple[datetime, Stage, Stage]]]:
+    """Return how far the replicas were in the beginning, and all changes since; one at the beginning at least."""
+    stages: Counter[Stage] = Counter()
+    ignored = facts.failed if restarts.failure_group(facts) is None else {}
+    found: list[tuple[datetime, Stage, Stage]] = [(begin, Stage.RUNS, Stage.RUNS)]
+    there: Counter[str] = Counter()
+    for replica, pod in facts.current.items():
+        if first is JobPhase.RUNNING and pod.quiet and (pod.created is None or pod.created <= begin):
+            stages[Stage.RUNS] += 1
+        else:
+            failure = None if replica in ignored else facts.failed.get(replica)
+            stage = _absent(facts, replica.role)
+            stages[stage] += 1
+            for time, new in _history(facts, (replica, pod), failure, begin if first is JobPhase.RUNNING else None):
+                found.append((max(time, begin), stage, new))
+                stage = new
+        there[replica.role] += 1
+    for role, group in facts.groups.items():
+        done = sum(1 for replica in facts.current if replica.role == role and facts.finished(replica))
+        without = len(facts.done[role]) - done
+        stages[Stage.FINISHED] += without
+        stages[_absent(facts, role)] += max(0, group.count - there[role] - without)
+    return stages, found
+
+
+def _absent(facts: Facts, role: str) -> Stage:
+    """Return the stage of a replica of this role that has no pod yet."""
+    ordered = not facts.snapshot.job_defaults.gang_scheduler and facts.framework.hooks.start_after(facts.job, role)
+    return Stage.HELD_BACK if ordered else Stage.ABSENT
+
+
+def _history(
+    facts: Facts, seat: tuple[Replica, Pod], failure: Failure | None, running: datetime | None
+) -> Iterator[Change]:
+    """Yield the stages of a replica that has a pod, in order; `running` is a time at which it is known to have run.
+
+    Of a container that was restarted more often, the kubelet reports the last two runs only.
+    """
+    replica, pod = seat
+    created, own = pod.created or facts.job.created or facts.now, facts.own_container(pod)
+    runs = list(_runs(own)) if own else []
+    if runs and running and created <= running < runs[0][0]:
+        runs[0] = running, runs[0][1]
+    over = failure is None and (facts.finished(replica) or pod.over)
+    found = list(_before_start(pod, created, begun=bool(runs)))
+    for start, end in runs:
+        found += [(start, Stage.RUNS), *([(end, Stage.FAILED)] if end else [])]
+    if over:
+        found[-1] = found[-1][0], Stage.FINISHED
+    given_up = (failure.time, pod.disrupted, pod.deletion_requested) if failure else ()
+    until = min((time for time in given_up if time), default=None)
+    latest = created
+    for time, stage in found:
+        if until and time >= until:
+            break
+        latest = max(latest, time)
+        yield latest, stage
+    if until:
+        yield max(latest, until), Stage.FAILED
+
+
+def _before_start(pod: Pod, created: datetime, *, begun: bool) -> Iterator[Change]:
+    """Yield the stages of a pod until its container runs; `begun` is whether it has run."""
+    yield created, Stage.SCHEDULING
+    if scheduled := pod.scheduled or (created if begun else None):
+        yield scheduled, Stage.INIT
+        if initialized := _initialized(pod, scheduled) or (scheduled if begun else None):
+            yield initialized, Stage.IMAGE_PULL
+
+
+def _initialized(pod: Pod, scheduled: datetime) -> datetime | None:
+    """Return when the last init container of a pod ended, or ran if it is a sidecar; None if that is still to come."""
+    ends = [
+        container.started if container.sidecar else container.finished if container.exit_code == 0 else None
+        for container in pod.containers
+        if container.init
+    ]
+    return max((scheduled, *(end for end in ends if end))) if all(ends) else None
+
+
+def _runs(own: Container) -> Iterator[tuple[datetime, datetime | None]]:
+    """Yield begin and end of the last run of a container before this one, and of this one."""
+    if own.before and own.before.finished:
+        yield _begin(own.before.started, own.before.finished), own.before.finished
+    if own.exit_code is not None and own.finished:
+        yield _begin(own.started, own.finished), own.finished
+    elif own.exit_code is None and own.started and not own.waiting:
+        yield own.started, None
+
+
+def _begin(started: datetime | None, finished: datetime) -> datetime:
+    """Return when a run began; some runtimes give 1970 for one that never did."""
+    return started if started and started > EARLIEST else finished

@@ -1,0 +1,249 @@
+"""Where the time of a job goes, to the second: what its pods show, however often the operator has looked."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.builders import FRAMEWORKS, T0, a_job, a_pod, at, look, run_policy, seen
+from support.replace import replace
+from trainshed.api import status_codec
+from trainshed.api.job import Job
+from trainshed.api.objects import Container, Pod, TerminatedState
+from trainshed.api.status import Status
+from trainshed.api.time_spent import JobPhase, TimeSpent
+from trainshed.plan.phases import with_time_spent
+
+#: What a job needs for a start of two pods: the second is the later one at each step.
+STARTS = {"scheduled": (4, 9), "started": (20, 40)}
+
+
+class Life:
+    """What happens to a pod, in seconds from the creation of the job; `init` is the end of its init container."""
+
+    def __init__(self, replica: str, created: float, started: float | None = None, **more) -> None:
+        self.replica, self.created, self.started = replica, created, started
+        self.scheduled, self.init = more.get("scheduled", created), more.get("init")
+        self.ended, self.code, self.attempt = more.get("ended"), more.get("code", 0), more.get("attempt", 0)
+        self.deleted, self.gone, self.disrupted = more.get("deleted"), more.get("gone"), more.get("disrupted")
+        self.again, self.policy = more.get("again"), more.get("policy", "Never")
+
+    def pod(self, job: Job, now: float) -> Pod | None:
+        """The pod as it is shown now; None if it does not exist."""
+        if now < self.created or (self.gone is not None and now >= self.gone):
+            return None
+        known = {
+            "created": at(self.created),
+            "attempt": self.attempt,
+            "job": job.name,
+            "uid": f"{self.replica}-{self.created}",
+        }
+        if now >= self.scheduled:
+            known |= {"scheduled": at(self.scheduled), "node": "node-a"}
+        if self.deleted is not None and now >= self.deleted:
+            known |= {"deleting": True, "deletion_timestamp": at(self.deleted + 30), "grace": 30}
+        if self.disrupted is not None and now >= self.disrupted:
+            known |= {"disruption": "EvictionByEvictionAPI", "disrupted": at(self.disrupted)}
+        phase, containers = self._containers(FRAMEWORKS[job.kind].container.name, now)
+        return a_pod(self.replica, phase, ready=phase == "Running", containers=containers, **known)
+
+    def _containers(self, name: str, now: float) -> tuple[str, tuple[Container, ...]]:
+        if now < self.scheduled:
+            return "Pending", ()
+        init = ()
+        if self.init is not None:
+            done = {"exit_code": 0, "finished": at(self.init)} if now >= self.init else {}
+            init = (Container("init", init=True, started=at(self.scheduled), **done),)
+        if self.started is None or now < self.started:
+            return "Pending", (*init, Container(name, waiting=True, reason="ContainerCreating"))
+        if self.ended is None or now < self.ended:
+            return "Running", (*init, Container(name, started=at(self.started), ready=True))
+        end = TerminatedState(self.code, at(self.started), at(self.ended), "Error")
+        if self.policy != "Never":
+            if now < self.again:
+                return "Running", (
+                    *init,
+                    Container(name, waiting=True, reason="CrashLoopBackOff", restarts=1, before=end),
+                )
+            return "Running", (*init, Container(name, started=at(self.again), restarts=1, before=end, ready=True))
+        over = Container(name, exit_code=self.code, started=at(self.started), finished=at(self.ended), reason="Error")
+        return ("Failed" if self.code else "Succeeded"), (*init, over)
+
+
+def played(job: Job, lives: list[Life], looks: list[float], changes: dict[float, Job] | None = None) -> TimeSpent:
+    """Return what the status says once the operator has looked at these times, until it has nothing to store."""
+    status = Status()
+    for now in sorted(looks):
+        for since, changed in (changes or {}).items():
+            job = changed if now >= since else job
+        pods = [pod for life in lives if (pod := life.pod(job, now))]
+        for _ in range(4):
+            snapshot = seen(job, *pods, status=status, now=at(now + 0.4))
+            after = look(job, *pods, status=status, now=snapshot.now).status
+            if status_codec.same_status(status, after):
+                break
+            document = status_codec.status_document(with_time_spent(snapshot, after))
+            status = status_codec.parse_status({"status": document})
+    return status.time_spent
+
+
+def pair(**fields) -> Job:
+    return a_job("PyTorchJob", **{"master": 1, "worker": 1, "restart": "ExitCode", "created": T0} | fields)
+
+
+def start(begin: float = 0, attempt: int = 0, **ends) -> list[Life]:
+    """The start of two pods in 40 s: 9 until both are scheduled, 6 until both init containers have ended."""
+    known = {"attempt": attempt} | ends.pop("both", {})
+    master, worker = ({"init": begin + end, "scheduled": begin + now} | known for end, now in ((12, 4), (15, 9)))
+    return [
+        Life("master-0", begin + 2, begin + 20, **master | ends.pop("master", {})),
+        Life("worker-0", begin + 3, begin + 40, **worker | ends.pop("worker", {})),
+    ]
+
+
+STARTED = {"Scheduling": 9, "Init": 6, "ImagePull": 25}
+SUSPENDED, QUEUED = {"policy": run_policy(suspend=True)}, {"queued": True}
+FAILS = {"both": {"gone": 105}, "worker": {"ended": 100, "code": 137, "gone": 105}}
+IN_PLACE = {"master": {"ended": 200}, "worker": {"ended": 100, "code": 1, "again": 115, "policy": "OnFailure"}}
+SMALLER = [*start(master={"ended": 200}), Life("worker-1", 3, 20, gone=110, deleted=85)]
+#: What happens to a job, when the operator has to look, and where its time is at the last of these moments.
+TABLE = {
+    "it succeeds": (pair(), start(master={"ended": 100}), [0, 100], {}, STARTED | {"Running": 60}),
+    "it runs still": (pair(), start(), [0, 3, 10, 70], {}, STARTED | {"Running": 30}),
+    "images are pulled": (pair(), start(), [0, 31], {}, STARTED | {"ImagePull": 16}),
+    "a worker has succeeded before the master": (
+        *(pair(), start(master={"ended": 100}, worker={"ended": 60})),
+        *([0, 60, 100], {}, STARTED | {"Running": 60}),
+    ),
+    "a worker fails, and all run again": (
+        *(pair(), [*start(**FAILS), *start(110, 1, master={"ended": 200})]),
+        *([0, 102, 200], {}, STARTED | {"Running": 60 + 50, "Restart": 50}),
+    ),
+    "a pod is evicted, and runs for its grace period": (
+        pair(),
+        [*start(both={"gone": 130}, worker={"deleted": 100, "disrupted": 100, "gone": 130}), *start(140, 1)],
+        *([0, 101, 200], {}, STARTED | {"Running": 60 + 20, "Restart": 80}),
+    ),
+    "a pod is deleted, which is seen once it has ended": (
+        pair(),
+        [*start(both={"gone": 130}, worker={"deleted": 100, "ended": 110, "code": 143, "gone": 130}), *start(140, 1)],
+        *([0, 112, 200], {}, STARTED | {"Running": 60 + 20, "Restart": 80}),
+    ),
+    "a pod fails while others start": (
+        pair(),
+        [*start(both={"gone": 35}, master={"ended": 30, "code": 137, "gone": 35}), *start(60, 1)],
+        *([0, 31, 120], {}, {"Scheduling": 9, "Init": 6, "ImagePull": 15, "Restart": 70, "Running": 20}),
+    ),
+    "it fails for good": (
+        pair(restart="Never"),
+        start(worker={"ended": 100, "code": 1}),
+        *([0, 103], {}, STARTED | {"Running": 60, "Restart": 3}),
+    ),
+    "a container is started again in its pod": (
+        pair(restart="OnFailure"),
+        start(**IN_PLACE),
+        *([0, 200], {}, STARTED | {"Running": 60 + 85, "Restart": 15}),
+    ),
+    "it waits in a queue": (
+        *(pair(**SUSPENDED, **QUEUED), start(60, master={"ended": 160}), [0, 60, 160]),
+        *({60: pair(**QUEUED)}, STARTED | {"Queued": 60, "Running": 60}),
+    ),
+    "it is suspended, and resumed": (
+        pair(),
+        [*start(both={"deleted": 100, "gone": 112}), *start(150, 1)],
+        [0, 70, 100, 112, 150, 200],
+        {100: pair(**SUSPENDED), 150: pair()},
+        {phase: 2 * seconds for phase, seconds in STARTED.items()}
+        | {"Running": 60 + 10, "Teardown": 12, "Suspended": 38},
+    ),
+    "it is created suspended": (pair(**SUSPENDED), [], [0, 30], {30: pair()}, {"Suspended": 30}),
+    "it is scaled down": (
+        *(pair(worker=2, restart="OnFailure", options=None, scope="Replica"), SMALLER, [0, 60, 85, 200]),
+        *({85: pair(restart="OnFailure", scope="Replica")}, STARTED | {"Running": 160}),
+    ),
+    "a worker is added": (
+        pair(restart="OnFailure", scope="Replica"),
+        [*start(master={"ended": 200}), Life("worker-1", 100, 130, scheduled=110)],
+        [0, 60, 99, 200],
+        {99: pair(worker=2, restart="OnFailure", scope="Replica")},
+        {"Scheduling": 19, "Init": 6, "ImagePull": 45, "Running": 60 + 70},
+    ),
+    "workers are held back until the master is ready": (
+        a_job("XGBoostJob", master=1, worker=1, created=T0),
+        [Life("master-0", 1, 30, scheduled=5, ended=100), Life("worker-0", 35, 41, scheduled=36)],
+        *([0, 30, 35, 100], {}, {"Scheduling": 5 + 6, "ImagePull": 25 + 5, "Running": 59}),
+    ),
+}
+
+
+def totals(spent: TimeSpent, now: float) -> dict[str, int]:
+    """Return the seconds of each phase, with the present one up to now."""
+    return {str(phase): seconds for phase, seconds in spent.until(at(now)).seconds.items() if seconds}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_each_second_of_a_job_is_in_one_phase(name):
+    job, lives, looks, changes, expected = TABLE[name]
+    spent = played(job, lives, looks, changes)
+    assert totals(spent, looks[-1]) == expected
+    assert sum(expected.values()) == looks[-1]
+    waited = sum(expected.get(phase, 0) for phase in ("Queued", "Suspended", "Teardown"))
+    share = spent.until(at(looks[-1])).availability
+    assert share == (expected.get("Running", 0) / (looks[-1] - waited) if looks[-1] > waited else None)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(sorted(TABLE)), st.lists(st.integers(0, 200), max_size=12))
+def test_it_does_not_matter_when_else_the_operator_looks_or_another_one_takes_over(name, more):
+    job, lives, looks, changes, expected = TABLE[name]
+    spent = played(job, lives, [*looks, *(look for look in more if look < looks[-1])], changes)
+    assert totals(spent, looks[-1]) == expected
+
+
+def stored(job: Job, *pods: Pod, status: Status, now: float) -> TimeSpent:
+    """Return the time of a job whose status is stored next."""
+    snapshot = seen(job, *pods, status=status, now=at(now))
+    return with_time_spent(snapshot, look(job, *pods, status=status, now=at(now)).status).time_spent
+
+
+def test_no_time_is_counted_twice_or_negative_if_clocks_differ():
+    ahead, behind = Life("master-0", 1, 30, scheduled=5), Life("worker-0", 1, 3, scheduled=5)
+    pods = [replace(life.pod(pair(), 50), created=at(1)) for life in (ahead, behind)]
+    early = stored(pair(), *pods, status=Status(), now=20)
+    assert early == TimeSpent({"Scheduling": 5}, JobPhase.IMAGE_PULL, at(5)), "the start is in the future"
+    status = replace(look(pair(), *pods, now=at(20)).status, time_spent=replace(early, since=at(25)))
+    assert stored(pair(), *pods, status=status, now=22) == status.time_spent, (
+        "the last time was stored by another clock"
+    )
+    assert totals(stored(pair(), *pods, status=status, now=40), 40) == {"Scheduling": 5, "ImagePull": 5, "Running": 10}
+    forged = replace(status, time_spent=replace(early, since=at(10**6)))
+    assert stored(pair(), *pods, status=forged, now=40).since == at(40)
+
+
+@pytest.mark.parametrize(
+    ("before", "job", "phase", "since"),
+    [
+        ({"attempts": {"Worker": 1, "Master": 1}}, pair(), "Running", 90),
+        ({}, pair(created=None), "Running", 90),
+        ({}, pair(), "Running", 40),
+    ],
+)
+def test_a_job_that_nothing_has_counted_begins_now_if_it_has_a_history(before, job, phase, since):
+    pods = [replace(life.pod(pair(), 90), attempt=bool(before)) for life in start()]
+    status = replace(look(job, *pods, now=at(60)).status, **before)
+    found = stored(job, *pods, status=status, now=90)
+    assert (found.phase, found.since) == (phase, at(since))
+    over = look(job, *[life.pod(job, 90) for life in start(master={"ended": 70})], now=at(90)).status
+    assert stored(job, status=over, now=99).phase is None
+    assert stored(pair(**SUSPENDED), status=look(pair(**SUSPENDED)).status, now=99).phase is JobPhase.SUSPENDED
+
+
+def test_a_container_that_is_started_again_and_again_has_run_before_its_last_two_runs():
+    job = pair(restart="OnFailure")
+    lives = [Life("master-0", 1, 5), Life("worker-0", 1, 5)]
+    status = look(job, *[life.pod(job, 10) for life in lives], now=at(10)).status
+    status = replace(status, time_spent=stored(job, *[life.pod(job, 10) for life in lives], status=Status(), now=10))
+    looping = Life("worker-0", 1, 70, ended=75, code=1, again=90, policy="OnFailure")
+    spent = stored(job, lives[0].pod(job, 95), looping.pod(job, 95), status=status, now=95)
+    assert totals(spent, 95) == {"ImagePull": 4, "Scheduling": 1, "Running": 70 + 5, "Restart": 15}
