@@ -60,6 +60,8 @@ MPI_V2BETA1_RULES: Rules = (("", ["secrets"], ["create"]),)
 #: For --track-results: to remove Trainshed's finalizer from pods. The rule permits other changes of pods too, so it is
 #: granted on request only.
 RESULT_RULES: Rules = (("", ["pods"], ["patch"]),)
+#: For --progress-logs: to follow the log of the replica that leads.
+PROGRESS_RULES: Rules = (("", ["pods/log"], ["get"]),)
 #: In the operator's own namespace: the leader-election Lease.
 LEASE_RULES: Rules = (("coordination.k8s.io", ["leases"], ["create", "get", "update"]),)
 #: Rules for users: edit jobs, or view them. v1's edit role includes objects that are used together with jobs.
@@ -128,6 +130,7 @@ def rights() -> dict[str, Any]:
         "mpi": _rules(MPI_RULES),
         "mpi-v2beta1": _rules(MPI_V2BETA1_RULES),
         "results": _rules(RESULT_RULES),
+        "progress-logs": _rules(PROGRESS_RULES),
         "lease": _rules(LEASE_RULES),
         "people": {"edit": _rules(EDIT_RULES), "v1Edit": _rules(V1_EDIT_RULES), "view": _rules(VIEW_RULES)},
     }

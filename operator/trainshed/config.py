@@ -60,6 +60,8 @@ class Config(msgspec.Struct, frozen=True):
     metrics: str = ":8080"
     #: Serve per-job metrics for jobs that have not finished; there may be many of them.
     job_metrics: bool = False
+    #: The most logs that are followed at a time, of jobs that report their progress by them.
+    log_follows: int = 1000
     #: v1's client-side rate limits, to protect a small API server. 0 leaves rate limiting to the API server.
     qps: float = 0.0
     burst: int = 30

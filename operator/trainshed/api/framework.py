@@ -50,6 +50,8 @@ class JobDefaults(msgspec.Struct, frozen=True):
     gang_scheduler: str = ""
     #: Allow jobs to keep their pods until the results are in the status; needs the right to patch pods.
     track_results: bool = False
+    #: Allow jobs to have the log of the replica that leads followed; needs the right to read logs.
+    progress_logs: bool = False
     #: The Services of jobs without the annotation: v1's, one for each replica, or one for each job.
     services: ServiceForm = ServiceForm.REPLICA
     #: The image with kubectl for the launcher of an MPIJob of v1, built from kubectl-delivery.Dockerfile.

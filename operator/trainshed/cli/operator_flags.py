@@ -265,6 +265,18 @@ FLAGS: tuple[click.Option, ...] = (
         help="Allow jobs to keep their pods until the results are stored in the status.",
     ),
     click.Option(
+        ["--progress-logs"],
+        is_flag=True,
+        help="Allow jobs to report their progress by their logs, which the operator follows.",
+    ),
+    click.Option(
+        ["--max-log-follows", "log_follows"],
+        default=DEFAULTS.log_follows,
+        type=click.IntRange(min=1),
+        show_default=True,
+        help="Maximum number of logs that are followed at a time.",
+    ),
+    click.Option(
         ["--pytorch-init-container-image", "init_image"],
         default="",
         help="Image of v1's PyTorch init container; enables it.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, aclosing
 from http import HTTPStatus
 from typing import Any, Protocol
 
@@ -247,18 +247,28 @@ class RestClient:
         Raises the errors of `call`, and `Unavailable` also after some time without a line.
         """
         lines = LogLines(stamped=query.get("timestamps") == "true")
+        async with aclosing(self.log_pieces(path, query)) as pieces:
+            async for piece in pieces:
+                for line in lines.of(piece):
+                    yield line
+        if rest := lines.rest():
+            yield rest
+
+    async def log_pieces(self, path: Path, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """Yield a log as it arrives, cut anywhere; the first piece is empty: the server has accepted the request.
+
+        Raises the errors of `log`.
+        """
         try:
             async with self._transport.stream(Request("GET", str(path), query, JSON)) as (answer, pieces):
                 self._listener("GET", path.plural, answer.status)
                 if answer.status >= HTTPStatus.BAD_REQUEST:
                     raise _error(answer)
+                yield b""
                 async for piece in pieces:
-                    for line in lines.of(piece):
-                        yield line
+                    yield piece
         except TransportError as broken:
             raise Unavailable(f"reading the log: {broken}") from broken
-        if rest := lines.rest():
-            yield rest
 
 
 class LogLines:

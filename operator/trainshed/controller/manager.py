@@ -30,6 +30,7 @@ from trainshed.process import Clock
 from .health import HealthServer, LoopLagMonitor
 from .job_collector import JobCollector
 from .leader_election import LeaderElector, LeaseConfig
+from .log_followers import LogFollowers
 from .metrics import Metrics, MetricScope
 from .namespaces import Controller, NamespaceCache, Scope, discover_gang_resources
 from .orphans import Orphans
@@ -69,6 +70,9 @@ class Operator:
         scope = Scope(frameworks, settings.job_defaults, settings.namespaces)
         self._controller = Controller(client, scope, self._metrics, clock.now)
         self._caches = self._controller.caches
+        self._followers = LogFollowers(self._rest, self._controller.recorder, clock.now, settings.log_follows)
+        for namespaced in self._caches.all.values() if settings.job_defaults.progress_logs else ():
+            namespaced.reconciler.follow = partial(self._followers.saw, namespaced.cache)
         self._labels = {framework.kind: framework.label for framework in frameworks}
         if settings.job_metrics:
             self._metrics.register(JobCollector(self._caches.jobs, clock.now))
@@ -130,6 +134,7 @@ class Operator:
                 await self._controller.recorder.flush()
         except TimeoutError:
             log.warning("timed out flushing Events")
+        self._followers.stop()
         await _cancel(self._tasks)
         await self._elector.release(end - asyncio.get_running_loop().time())
         await _cancel(self._election)
@@ -161,6 +166,7 @@ class Operator:
     def _step_down(self) -> None:
         self._controller.worker.break_off()
         self._caches.step_down()
+        self._followers.stop()
         self._metrics.step_down()
 
     def _orphans(self, namespaced: NamespaceCache) -> Orphans:

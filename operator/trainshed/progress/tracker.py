@@ -10,6 +10,8 @@ from .log_shapes import LineReport, Metrics, parse
 MOST_METRICS, KEPT = 32, 64
 #: Bytes of an unfinished line that are kept, and how many lines are read in a second: one takes some microseconds.
 MOST_BYTES, MOST_LINES = 16_384, 500
+#: Seconds after the log is opened again in which lines may come that were read before, and in which lines come at once.
+REPEATED, AT_ONCE = 5.0, 0.1
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -39,9 +41,13 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class Tracker:
-    """Reads the log of the one replica that reports, line by line. Times are seconds of any clock that goes forward."""
+    """Reads the log of the one replica that reports, line by line. Times are seconds of any clock that goes forward.
 
-    def __init__(self) -> None:
+    Of a log that says much the last `most_lines` of what arrives in a second are read.
+    """
+
+    def __init__(self, most_lines: int = MOST_LINES) -> None:
+        self._most_lines = most_lines
         self._epoch: float | None = None
         self._epochs: int | None = None
         self._total: int | None = None
@@ -52,16 +58,28 @@ class Tracker:
         self._updated = 0.0
         self._rest = b""
         self._second, self._read_lines = 0, 0
+        self._known_until = 0.0
 
-    def feed(self, chunk: bytes, now: float) -> None:
-        """Take a part of the log, cut anywhere. A line feed ends a line, a carriage return a state of a bar."""
+    def reopened(self, now: float) -> None:
+        """Note that the log is read again from a line that may be known already."""
+        self._rest = b""
+        self._known_until = now + REPEATED
+
+    def feed(self, chunk: bytes, now: float) -> int:
+        """Take a part of the log, cut anywhere; return the number of lines that were read.
+
+        A line feed ends a line, a carriage return a state of a bar.
+        """
         *lines, self._rest = (self._rest + chunk).replace(b"\r", b"\n").split(b"\n")
         self._rest = self._rest[-MOST_BYTES:]
         if int(now) != self._second:
             self._second, self._read_lines = int(now), 0
-        for line in lines[-max(0, MOST_LINES - self._read_lines) :] if self._read_lines < MOST_LINES else ():
-            self._read_lines += 1
+        left = self._most_lines - self._read_lines
+        wanted = lines[-left:] if left > 0 else []
+        self._read_lines += len(wanted)
+        for line in wanted:
             self.read(line[-MOST_BYTES:].decode(errors="replace"), now)
+        return len(wanted)
 
     def read(self, line: str, now: float) -> bool:
         """Take a line, or one state of a progress bar; return whether it said something about the training."""
@@ -113,11 +131,13 @@ class Tracker:
             step += done * report.total
             total = self._epochs * report.total if self._epochs else None
         if self._step is not None and step < self._step:
-            if report.of_epoch:
-                return  # an evaluation after the epoch
+            if report.of_epoch or now < self._known_until:
+                return  # an evaluation after the epoch, or a line that was read before
             self._times.clear()  # the training has begun again
         self._step, self._total = step, total
-        if not self._times or step > self._times[-1][1]:
+        if self._times and now - self._times[-1][0] < AT_ONCE:
+            self._times[-1] = (self._times[-1][0], step)  # what was written for a while comes at once
+        elif not self._times or step > self._times[-1][1]:
             self._times = [*self._times[1 - KEPT :], (now, step)]
 
     def _rate(self) -> float | None:

@@ -7,8 +7,8 @@ from itertools import islice
 
 from trainshed.api import gang
 from trainshed.api.actions import Action, DeleteDependent, Event, EventType
-from trainshed.api.job import Replica
-from trainshed.api.job_annotations import CHECKPOINT_ON_SIGTERM, TRACK_RESULTS
+from trainshed.api.job import ProgressSource, Replica
+from trainshed.api.job_annotations import CHECKPOINT_ON_SIGTERM, PROGRESS, TRACK_RESULTS
 from trainshed.api.objects import POD_GROUP, Container, Pod
 from trainshed.api.status import Failure
 from trainshed.plan.facts import Facts
@@ -111,6 +111,30 @@ def tracking_disabled(facts: Facts) -> tuple[Event, ...]:
         return ()
     message = f"{TRACK_RESULTS} has no effect: the operator runs without --track-results"
     return (_lasting_warning("ResultTrackingDisabled", message),)
+
+
+#: Where the right and the flag for progress by logs come from.
+PROGRESS_VALUE = "progress.logs.enabled of the chart"
+
+
+def logs_disabled(facts: Facts) -> tuple[Event, ...]:
+    """Return a Warning if the job reports its progress by its log and the operator runs without --progress-logs."""
+    if facts.snapshot.job_defaults.progress_logs or facts.job.progress is not ProgressSource.LOGS:
+        return ()
+    message = f"{PROGRESS}: Logs has no effect: the operator runs without --progress-logs ({PROGRESS_VALUE})"
+    return (_lasting_warning("ProgressLogsDisabled", message),)
+
+
+def logs_refused(said: str) -> Event:
+    """Return the Event that the operator may not read the log of a job; `said` is what the API server says."""
+    message = f"The progress is not known, as the operator may not read logs ({PROGRESS_VALUE}): {said}"
+    return _lasting_warning("ProgressLogsForbidden", message)
+
+
+def logs_wait(most: int) -> Event:
+    """Return the Event that the log of a job is not followed yet, because of --max-log-follows."""
+    message = f"The progress is not known yet: {most} logs of other jobs are followed (--max-log-follows)"
+    return Event(EventType.NORMAL, "ProgressLogsWait", message, key="ProgressLogsWait")
 
 
 def template_changed(facts: Facts, message: str) -> tuple[Event, ...]:

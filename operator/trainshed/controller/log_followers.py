@@ -1,0 +1,237 @@
+"""Follows the log of the replica that leads, of each job that asks for it, and reports how far its training is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from trainshed.api.actions import Snapshot
+from trainshed.api.framework import child_name
+from trainshed.api.job import SINGLETON_ROLES, Job, Replica
+from trainshed.api.objects import Phase, Pod
+from trainshed.api.status import TrainerStatus
+from trainshed.api.training import trainer_status
+from trainshed.client import ApiError, Forbidden
+from trainshed.client.transport import Path, RestClient
+from trainshed.plan.messages import job_events
+from trainshed.process import job_fields
+from trainshed.progress.tracker import Progress, Tracker
+
+from .cache import Cache
+from .events import EventRecorder
+
+#: Seconds between two reports of a job, and the number of lines that are read in a second, of a job and of all jobs.
+REPORT_EVERY, MAX_LINES, MAX_ALL_LINES = 5.0, 20, 2_000
+#: A log of which more bytes arrive in these seconds is closed for the rest of them: then its last lines are read.
+MAX_BYTES, WINDOW = 64 * 1024, 10.0
+#: The lines with which a log begins, and the seconds of it that are read again after an interruption.
+TAIL, OVERLAP = 10, 2.0
+#: The number of logs that are opened at a time: many are when an operator becomes the leader.
+MAX_OPENING = 16
+#: The first and the longest pause in seconds before a log is opened again, and the pause without the right to do it. A
+#: log that was open for longer than STEADY begins with the first.
+FIRST_PAUSE, LONGEST_PAUSE, REFUSED_PAUSE, STEADY = 1.0, 60.0, 600.0, 60.0
+#: The number of jobs that wait until another log is not followed any more.
+MAX_WAITING = 10_000
+
+log = logging.getLogger(__name__)
+
+
+class LogSource(msgspec.Struct, frozen=True):
+    """A container whose log is followed: that of the replica that leads a job."""
+
+    cache: Cache
+    job: Job
+    pod: str
+    uid: str
+    container: str
+
+    @property
+    def path(self) -> Path:
+        """The path of the log."""
+        return Path("/api/v1", "pods", self.job.namespace, self.pod, "log")
+
+    def writes(self) -> bool:
+        """Return whether the pod has not ended, as far as the cache shows."""
+        found = self.cache.pods.store.items.get(self.uid)
+        return found is not None and not found.over
+
+
+class LogReader:
+    """What is known from the log of a source. `since` is when something arrived last, None at first."""
+
+    def __init__(self, source: LogSource, now: Callable[[], datetime]) -> None:
+        self._source, self._now = source, now
+        self._tracker = Tracker(MAX_LINES)
+        self._known: Progress | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._reported = -REPORT_EVERY
+        self.since: datetime | None = None
+
+    def query(self) -> dict[str, str]:
+        """Return the options with which the log is opened, also again."""
+        self._tracker.reopened(_clock())
+        query = {"container": self._source.container, "follow": "true", "tailLines": str(TAIL)}
+        if self.since:
+            since = (self.since - timedelta(seconds=OVERLAP)).astimezone(UTC)
+            query["sinceTime"] = since.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return query
+
+    def take(self, piece: bytes) -> int:
+        """Read a piece of the log, and report soon if it says something; return the number of its lines."""
+        self.since = self._now()
+        lines = self._tracker.feed(piece, _clock())
+        found = self._tracker.progress(_clock())
+        if found and (self._known is None or found.updated > self._known.updated) and self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(0.0, self._reported + REPORT_EVERY - loop.time()), self.report)
+        self._known = found
+        return lines
+
+    def report(self) -> None:
+        """Report what is known, if that is not reported already."""
+        if self._timer is None:
+            return
+        self._timer.cancel()
+        self._timer, self._reported = None, _clock()
+        if found := self._tracker.progress(_clock()):
+            job = self._source.job
+            self._source.cache.training.report(job.key, job.uid, as_status(found, self._now()), self._source.pod)
+
+    def end(self) -> None:
+        """Read the last line, which may have no end, and report it."""
+        self.take(b"\n")
+        self.report()
+
+
+class LogFollowers:
+    """Follows at most `most` logs; the others wait. `now` is the time, for reports."""
+
+    def __init__(self, rest: RestClient, recorder: EventRecorder, now: Callable[[], datetime], most: int) -> None:
+        self._rest, self._recorder, self._now, self._most = rest, recorder, now, most
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._waiting: OrderedDict[str, LogSource] = OrderedDict()
+        self._opening = asyncio.Semaphore(MAX_OPENING)
+        self._second, self._lines = 0, 0
+
+    def saw(self, cache: Cache, snapshot: Snapshot) -> None:
+        """Follow the log of a job that asks for it, if the replica that leads runs."""
+        source = source_of(cache, snapshot)
+        if source is None or source.uid in self._tasks or source.uid in self._waiting:
+            return
+        if len(self._tasks) < self._most:
+            self._start(source)
+        elif len(self._waiting) < MAX_WAITING:
+            self._waiting[source.uid] = source
+            self._recorder.record(source.job, job_events.logs_wait(self._most))
+
+    def stop(self) -> None:
+        """Follow nothing any more: another replica leads, or the process ends."""
+        self._waiting.clear()
+        for task in self._tasks.values():
+            task.cancel()
+
+    def _start(self, source: LogSource) -> None:
+        task = asyncio.create_task(self._follow(source), name=f"log of {source.pod}")
+        self._tasks[source.uid] = task
+        task.add_done_callback(lambda _task: self._ended(source.uid))
+
+    def _ended(self, uid: str) -> None:
+        self._tasks.pop(uid, None)
+        while self._waiting and len(self._tasks) < self._most:
+            _, source = self._waiting.popitem(last=False)
+            if source.writes():
+                self._start(source)
+
+    async def _follow(self, source: LogSource) -> None:
+        """Read the log until the pod has ended, also after an interruption and a restart of the container."""
+        reader, pause = LogReader(source, self._now), FIRST_PAUSE
+        try:
+            while source.writes():
+                began = _clock()
+                wait = await self._read(source, reader)
+                pause = FIRST_PAUSE if _clock() - began > STEADY else min(pause * 2, LONGEST_PAUSE)
+                if source.writes():
+                    await asyncio.sleep(wait or random.uniform(pause / 2, pause))  # noqa: S311 - not a secret
+        finally:
+            reader.end()
+
+    async def _read(self, source: LogSource, reader: LogReader) -> float:
+        """Read the log until it ends or breaks off; return the seconds after which it is to be opened again, if known.
+
+        That the log of a training says nothing for long, so that the request fails, proves nothing.
+        """
+        async with aclosing(self._rest.log_pieces(source.path, reader.query())) as pieces:
+            began, arrived = _clock(), 0
+            try:
+                async with self._opening:
+                    await anext(pieces)
+                async for piece in pieces:
+                    if (now := _clock()) - began >= WINDOW:
+                        began, arrived = now, 0
+                    arrived += len(piece)
+                    self._take(reader, piece)
+                    if arrived > MAX_BYTES:
+                        return max(FIRST_PAUSE, began + WINDOW - now)
+            except Forbidden as refused:
+                self._recorder.record(source.job, job_events.logs_refused(str(refused)))
+                return REFUSED_PAUSE
+            except ApiError as error:
+                key = source.job.key
+                log.debug("%s: the log of %s broke off: %s", key, source.pod, error, extra=job_fields(key))
+        return 0.0
+
+    def _take(self, reader: LogReader, piece: bytes) -> None:
+        """Let a reader take a piece, unless all logs together have had too many lines in this second."""
+        if int(_clock()) != self._second:
+            self._second, self._lines = int(_clock()), 0
+        if self._lines < MAX_ALL_LINES:
+            self._lines += reader.take(piece)
+
+
+def source_of(cache: Cache, snapshot: Snapshot) -> LogSource | None:
+    """Return the container whose log tells how far a job is, None if it does not run."""
+    replica = leader(snapshot)
+    name = child_name(snapshot.job, replica) if replica else ""
+    pod = next((pod for pod in snapshot.pods if pod.name == name), None)
+    group = snapshot.job.of(replica.role) if replica else None
+    if pod is None or group is None or not _runs(pod, group.container):
+        return None
+    return LogSource(cache, snapshot.job, pod.name, pod.uid, group.container)
+
+
+def leader(snapshot: Snapshot) -> Replica | None:
+    """Return the replica that reports: the launcher or the one that leads, else the first one."""
+    job, is_leader = snapshot.job, snapshot.framework.hooks.is_leader
+    launcher = next((Replica(group.role, 0) for group in job.groups if group.role in SINGLETON_ROLES), None)
+    return launcher or next((one for one in job.all_replicas if is_leader(job, one)), next(job.all_replicas, None))
+
+
+def as_status(found: Progress, now: datetime) -> TrainerStatus:
+    """Return what is known as a report."""
+    return trainer_status(
+        now,
+        found.metrics,
+        percentage=found.percentage,
+        remaining_seconds=found.remaining,
+        step=found.step,
+        total_steps=found.total,
+        epoch=found.epoch,
+        steps_per_second=found.steps_per_second,
+    )
+
+
+def _runs(pod: Pod, name: str) -> bool:
+    own = next((container for container in pod.containers if container.name == name), None)
+    return pod.phase is Phase.RUNNING and own is not None and own.started is not None and own.exit_code is None
+
+
+def _clock() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,65 @@
+"""Logs of pods that tests write: a transport that serves them, and everything else by the server in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+
+from trainshed.client.transport import Answer, Request, Stream, Transport, TransportError
+
+END = None
+
+
+class PodLogs:
+    """Implements `trainshed.client.transport.Transport`.
+
+    `opened` has the path and the options of each log that was opened, `open` the number of those that are. A test puts
+    pieces into `pieces` by the name of a pod; END ends the log, and an error breaks it off. `refusal` is the status
+    with which all are refused.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.pieces: dict[str, asyncio.Queue[bytes | TransportError | None]] = {}
+        self.opened: list[tuple[str, dict[str, str]]] = []
+        self.open = self.most_open = 0
+        self.refusal = 0
+
+    def of(self, pod: str) -> asyncio.Queue[bytes | TransportError | None]:
+        """Return the queue of a pod."""
+        return self.pieces.setdefault(pod, asyncio.Queue())
+
+    async def exchange(self, request: Request) -> Answer:
+        """Pass a request on."""
+        return await self._transport.exchange(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        """Serve a log, or pass a watch on."""
+        *_, pod, last = request.path.split("/")
+        if last != "log":
+            async with self._transport.stream(request) as found:
+                yield found
+            return
+        self.opened.append((pod, dict(request.query)))
+        if self.refusal:
+            yield Answer(self.refusal, b'{"reason":"Forbidden","message":"pods is forbidden"}'), self._read(pod)
+            return
+        self.open += 1
+        self.most_open = max(self.open, self.most_open)
+        try:
+            yield Answer(HTTPStatus.OK), self._read(pod)
+        finally:
+            self.open -= 1
+
+    async def _read(self, pod: str) -> AsyncIterator[bytes]:
+        while (piece := await self.of(pod).get()) is not END:
+            if isinstance(piece, TransportError):
+                raise piece
+            yield piece
+
+    async def close(self) -> None:
+        """Close the other transport."""
+        await self._transport.close()
