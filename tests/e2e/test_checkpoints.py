@@ -59,7 +59,8 @@ def test_a_job_that_saves_on_sigterm_loses_no_step(user: UserClient, kubectl: Ku
     eventually(lambda: user.state(KIND, name) == "Succeeded", 3 * PATIENCE)
     reader = a_pod_that_reads(folder)
     user.make("pods", reader)
-    printed = eventually(lambda: kubectl("logs", "reader").split(), PATIENCE)
+    eventually(lambda: (user.pod("reader") or {})["status"].get("phase") == "Succeeded", PATIENCE)
+    printed = kubectl("logs", "reader").split()
     for history in " ".join(printed).split("next"):
         words = history.split()
         steps = [int(step) for step in words[1::2]]
