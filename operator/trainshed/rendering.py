@@ -79,6 +79,28 @@ class RenderedObjects:
         """Yield the bodies, in the order in which the operator creates them."""
         return (_complete(action.body, self.job) for action in self.actions)
 
+    @property
+    def pods(self) -> dict[str, list[CreatePod]]:
+        """The pods of each role that has some, by index, without their bodies."""
+        roles = {f"{self.job.name}-{group.role.lower()}": group.role for group in self.job.groups}
+        found: dict[str, list[CreatePod]] = {}
+        for action in self.actions:
+            if isinstance(action, CreatePod):
+                role = roles.get(action.name) or roles[action.name.rpartition("-")[0]]
+                found.setdefault(role, []).append(action)
+        return found
+
+    @property
+    def outer_pods(self) -> Iterator[dict[str, Any]]:
+        """The bodies of the first and of the last pod of each role: the others differ from these in numbers only."""
+        ends = (pods[at] for pods in self.pods.values() for at in sorted({0, len(pods) - 1}))
+        return (_complete(action.body, self.job) for action in ends)
+
+    @property
+    def others(self) -> Iterator[dict[str, Any]]:
+        """The bodies of all objects but pods."""
+        return (_complete(action.body, self.job) for action in self.actions if not isinstance(action, CreatePod))
+
 
 def rendered(manifest: Document, namespace: str, job_defaults: JobDefaults) -> RenderedObjects:
     """Return the job of a manifest with the objects that the operator creates for it, none if the job has problems."""

@@ -56,7 +56,7 @@ def _alike(kind: str) -> list:
         refused(
             same(of_image, f"{kind}: an empty image is a Required value"),
             with_container(kind, "Worker", image=""),
-            f"{containers}[0].image: Required value: must be required",
+            f"{containers}[0].image: Required value: is required",
         ),
         refused(
             same(of_container, f"{kind}: no container named {container} is a Required value"),

@@ -57,14 +57,18 @@ def test_the_story_of_a_failure_has_its_cause_and_what_to_do(reader, user, kubel
     assert "What to do   The program ended with an error of its own" in text
     assert "\x1b" not in text
     eventually(lambda: "PyTorchJobFailed" in reader.says("events", "mnist"))
+    several = reader.run("explain", "mnist", "nope", "pytorchjob/mnist")
+    assert (several.returncode, several.stdout.count(" has failed after ")) == (1, 2)
+    assert several.stderr.startswith("Error: there is no job nope in namespace")
+    assert reader.says("explain", "pytorchjob", "mnist").startswith("PyTorchJob ")
 
 
-@pytest.mark.parametrize(("wanted", "code"), [("Running", 0), ("Succeeded", 0), ("Failed", 1)])
+@pytest.mark.parametrize(("wanted", "code"), [("condition=running", 0), ("Succeeded", 0), ("condition=Failed=True", 1)])
 def test_waiting_ends_with_the_job(reader, user, kubelet: FakeKubelet, wanted, code):
     user.create(pytorchjob("mnist", Master=1))
     process = subprocess.Popen(reader.command("wait", "mnist", "--for", wanted), stdout=subprocess.PIPE, text=True)
     eventually(lambda: user.state("PyTorchJob", "mnist") == "Running")
-    if wanted != "Running":
+    if wanted != "condition=running":
         kubelet.end("mnist-master-0", 0)
     process.communicate(timeout=60)
     assert process.returncode == code
@@ -86,7 +90,7 @@ def test_replicas_are_shown_with_what_they_request(reader, user, kubelet: FakeKu
     assert (done.returncode, "No use is shown: " in done.stderr) == (0, True)
     *_, worker, total = done.stdout.splitlines()
     assert worker.split()[0] == "worker-1"
-    assert total.split() == ["total", "<unknown>", "4000m", "<unknown>", "<none>", "16", "nvidia.com/gpu"]
+    assert total.split() == ["total", "<unknown>", *["4000m"] * 2, "<unknown>", *["<none>"] * 2, "16", "nvidia.com/gpu"]
 
 
 #: What is needed to read stacks, besides READS.
@@ -139,6 +143,9 @@ def test_a_watch_prints_the_rows_that_change(reader, user, kubelet: FakeKubelet)
     ("words", "message"),
     [
         (("explain", "nope"), "there is no job nope in namespace"),
+        (("explain", "pytorchjob", "nope", "mnist"), "there is no PyTorchJob nope in namespace"),
+        (("get", "pods"), "kubectl get pods shows pods"),
+        (("logs", "pod/nope"), "there is no pod nope in namespace"),
         (("explain", "cronjob/nope"), "there is no kind of jobs cronjob"),
         (("explain", "@latest"), "there is no job in namespace"),
         (("get", "nope", "-A"), "either --namespace or --all-namespaces"),

@@ -90,7 +90,7 @@ def _of_every_kind() -> Iterator[tuple[str, dict, str]]:
         for missing in ("template", "spec"):
             lacking = f"{path}: Required value: must be specified in a template, and {named}"
             yield f"no {missing} of pods ({kind})", _without(kind, missing), lacking
-        yield f"no image ({kind})", _container(kind, image=""), f"{path}[0].image: Required value: must be required"
+        yield f"no image ({kind})", _container(kind, image=""), f"{path}[0].image: Required value: is required"
         yield f"image missing ({kind})", _container(kind, image=None), f"{path}[0].image: Required value"
         yield f"no container of that name ({kind})", _container(kind, name="x"), f"{path}: Required value: {named}"
     for kind in NAMED_KINDS[1:]:

@@ -99,7 +99,7 @@ def named_containers(field: str) -> Rule:
     """Return the rule that each container has a name."""
     return Rule(
         "size(self.name) > 0",
-        f"spec.{field}[*].template.spec.containers[*].name: Required value: must be required",
+        f"spec.{field}[*].template.spec.containers[*].name: Required value: is required",
         lambda job: all(item.get("name") for group in job.roles.values() for item in containers_of(group)),
         level=Level.CONTAINER,
     )
@@ -176,7 +176,7 @@ def _containers(framework: Framework) -> tuple[Rule, ...]:
         ),
         Rule(
             "self.?image.orValue('') != ''",
-            f"{path}[*].image: Required value: must be required",
+            f"{path}[*].image: Required value: is required",
             lambda job: all(
                 container.get("image") for group in job.roles.values() for container in containers_of(group)
             ),

@@ -9,7 +9,6 @@ import msgspec
 
 from trainshed.api.coerce import as_mapping, parse_text
 from trainshed.api.job import Document
-from trainshed.api.objects import REPLICA_TYPE_LABEL
 from trainshed.client import UNCALLED, ApiError, Forbidden, NotFound, Unavailable
 from trainshed.client.job_writer import JobWriter
 from trainshed.client.kueue_reader import QUEUE_LABEL
@@ -58,17 +57,10 @@ class PodAnswer(msgspec.Struct, frozen=True):
 
 def made(created: RenderedObjects) -> Made:
     """Return what would be made for a job; of the pods of a role only the first one is kept."""
-    roles = {group.role.lower(): group.role for group in created.job.groups}
-    found = Made({}, {}, [])
-    for item in created:
-        if item["kind"] != "Pod":
-            found.others.append(item)
-            continue
-        label = parse_text(as_mapping(item["metadata"].get("labels")).get(REPLICA_TYPE_LABEL))
-        role = roles.get(label, label)
-        found.bodies.setdefault(role, item)
-        found.names.setdefault(role, []).append(item["metadata"]["name"])
-    return found
+    names = {role: [action.name for action in pods] for role, pods in created.pods.items()}
+    firsts = {pods[0] for pods in names.values()}
+    bodies = {item["metadata"]["name"]: item for item in created.outer_pods if item["metadata"]["name"] in firsts}
+    return Made({role: bodies[pods[0]] for role, pods in names.items()}, names, list(created.others))
 
 
 def refused(job: Submission, created: RenderedObjects, problems: Iterable[str]) -> Forecast:

@@ -10,6 +10,7 @@ from functools import partial
 import click
 
 from trainshed.api.coerce import parse_text
+from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Document
 from trainshed.client.job_reader import Found, Jobs, split
 from trainshed.client.job_watch import job_changes
@@ -91,7 +92,7 @@ class View:
                 for text in job_documents.texts(self.form, documents, one=one):
                     click.echo(text, nl=False)
             case _:
-                tables.show(self.header, [job.cells for job in jobs])
+                tables.show(self.header, [job.cells for job in jobs], whole=self.form == "wide")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +119,18 @@ async def _get(cluster: Cluster, view: View, words: tuple[str, ...], selector: s
     if jobs or view.form not in ("", "wide"):
         view.show(jobs, one=len(choice.names) == 1)
     else:
-        where = f" in namespace {choice.jobs.namespace}" if choice.jobs.namespace else ""
-        click.echo(f"There are no jobs{where}.", err=True)
+        click.echo(_nothing(choice.jobs), err=True)
     if watch:
         await _watch(cluster, view, choice, jobs)
     return 0
+
+
+def _nothing(jobs: Jobs) -> str:
+    """Return that there are no jobs, in kubectl's words, and where there may be some."""
+    if not jobs.namespace:
+        return "No resources found"
+    hint = " trainshed get -A shows the jobs of all namespaces." if not jobs.query else ""
+    return one_line(f"No resources found in {jobs.namespace} namespace.{hint}")
 
 
 async def _choice(cluster: Cluster, namespace: str, words: tuple[str, ...], selector: str) -> Choice:
@@ -149,7 +157,7 @@ async def _watch(cluster: Cluster, view: View, choice: Choice, jobs: list[Shown]
             if printed.get(job.identity) != content and (not only or job.identity in only):
                 printed[job.identity] = content
                 row = rows.as_deleted(job.cells, view.header) if change.deleted else job.cells
-                tables.add(row, widths, view.header)
+                tables.add(row, widths, view.header, whole=view.form == "wide")
 
 
 def _long_name(job: Document) -> str:

@@ -76,15 +76,16 @@ def lint(files: tuple[str, ...], *, recursive: bool, namespace: str, **options: 
 def _lines(manifest: Manifest, namespace: str, disabled: Collection[str]) -> Iterator[FindingLine]:
     """Yield what there is to say about a job; one that the server refuses has only errors."""
     created = rendered(manifest.document, namespace, JobDefaults())
-    place, job = one_line(manifest.place), created.job
+    job = created.job
     for problem in sources.refused(created, with_pods=True):
         subject, path, message = (*problem.split(": ", 2), "", "")[:3]
+        place = one_line(sources.place_of(problem, manifest, created))
         yield FindingLine(place, *map(one_line, (subject, ERROR, "", path, message, "")))
     if job.problems:
         return
     subject = f"{job.kind} {job.name}"
     for found in findings(without_nulls(manifest.document), job, KINDS[manifest.head], disabled):
-        severity = ERROR if found.is_error else WARNING
+        severity, place = ERROR if found.is_error else WARNING, one_line(manifest.place_of(found.path))
         yield FindingLine(
             place, *map(one_line, (subject, severity, found.rule, found.path, found.message, found.advice))
         )

@@ -62,7 +62,7 @@ def rendered(
     created = rendering.rendered(manifest.document, namespace, defaults)
     found = refused(created, with_pods=with_pods)
     for problem in found:
-        click.echo(printable(f"{manifest.place}: {problem}"), err=True)
+        click.echo(printable(f"{place_of(problem, manifest, created)}: {problem}"), err=True)
     return None if found else created
 
 
@@ -70,8 +70,17 @@ def refused(created: RenderedObjects, *, with_pods: bool) -> list[str]:
     """Return what the API server would refuse in a job, or else in its name and its pods: object, path and problem."""
     job = created.job
     head = {"kind": job.kind, "metadata": {"name": job.name, "namespace": job.namespace}}
-    pods = (item for item in created if item["kind"] == "Pod") if with_pods else ()
-    return rendering.problems(job) or pod_validation.problems([head], pods)
+    return rendering.problems(job) or pod_validation.problems([head], created.outer_pods if with_pods else ())
+
+
+def place_of(problem: str, manifest: Manifest, created: RenderedObjects) -> str:
+    """Return where a problem of a job stands that `refused` has found; of one of a pod, in the template of its role."""
+    subject, path, *_ = (*problem.split(": ", 2), "")
+    kind, _, name = subject.partition(" ")
+    if kind != "pod":
+        return manifest.place_of(path)
+    role = next((role for role, pods in created.pods.items() if name in (pods[0].name, pods[-1].name)), "")
+    return manifest.place_of(f"spec.{rendering.KINDS[manifest.head].field}[{role}].template.{path}")
 
 
 def print_left_out(manifests: Iterable[Manifest]) -> None:

@@ -26,14 +26,14 @@ COLOURS = {
 }
 
 
-def show(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table; the last column is cut to the width of the terminal.
+def show(header: Sequence[str], rows: Sequence[Sequence[str]], *, whole: bool = False) -> None:
+    """Print a table; the last column is cut to the width of the terminal, unless the table is to be shown `whole`.
 
     On a terminal that is too narrow for the other columns, the first cell stands alone, and the others below.
     """
     found = widths((header, *rows))
-    for row in rows if is_narrow(found) else (header, *rows):
-        add(row, found, header)
+    for row in rows if is_narrow(found) and not whole else (header, *rows):
+        add(row, found, header, whole=whole)
 
 
 def widths(rows: Sequence[Sequence[str]]) -> list[int]:
@@ -47,10 +47,10 @@ def is_narrow(widths: Sequence[int]) -> bool:
     return 0 < width < sum(widths) + GAP * len(widths) + LEAST
 
 
-def add(row: Sequence[str], widths: Sequence[int], header: Sequence[str]) -> None:
+def add(row: Sequence[str], widths: Sequence[int], header: Sequence[str], *, whole: bool = False) -> None:
     """Print one row, at once also into a pipe."""
-    width = terminal_width()
-    click.echo(block(row, header, width) if is_narrow(widths) else line(row, widths, width))
+    width = 0 if whole else terminal_width()
+    click.echo(block(row, header, width) if width and is_narrow(widths) else line(row, widths, width))
     sys.stdout.flush()
 
 

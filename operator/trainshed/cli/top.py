@@ -1,4 +1,4 @@
-"""`trainshed top`: what the replicas of a job request and use."""
+"""`trainshed top`: what the replicas of a job request, may have at most, and use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_METRICS = "No use is shown: the cluster does not serve metrics.k8s.io, which 
 @click.argument("job", type=JOB)
 @cluster_options
 def top(job: str, *, options: ClusterOptions) -> None:
-    """Show the CPU, memory and devices that the replicas of a job request, and what they use.
+    """Show the CPU, memory and devices that the replicas of a job request, the limits, and what they use.
 
     JOB is a name (mnist), a kind and a name (pytorchjob/mnist), or @latest for the job that was created last. What is
     used comes from metrics-server, as with kubectl top; it does not know GPUs.

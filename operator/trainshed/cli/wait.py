@@ -25,6 +25,20 @@ STATES = [str(kind) for kind in ConditionType]
 DELETED = "Deleted"
 
 
+#: How kubectl wait writes a condition, and that an object is deleted.
+CONDITION, TRUE, DELETE = "condition=", "=true", "delete"
+
+
+class AwaitedState(click.Choice[str]):
+    """A state, also as kubectl wait writes it: `condition=Succeeded`, `delete`."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the state as Kubernetes writes it."""
+        text = value.lower()
+        name = text.removeprefix(CONDITION).removesuffix(TRUE) if text.startswith(CONDITION) else text
+        return super().convert(DELETED if name == DELETE else name, param, ctx)
+
+
 @click.command()
 @click.argument("job", type=JOB)
 @cluster_options
@@ -32,8 +46,8 @@ DELETED = "Deleted"
     *("--for", "wanted"),
     default=str(ConditionType.SUCCEEDED),
     show_default=True,
-    type=click.Choice([*STATES, DELETED], case_sensitive=False),
-    help="The state to wait for.",
+    type=AwaitedState([*STATES, DELETED], case_sensitive=False),
+    help="The state to wait for, also as for kubectl wait: condition=Succeeded, delete.",
 )
 @click.option("--timeout", type=duration, help="How long to wait, such as 90s, 30m or 2h (default: without end).")
 def wait(job: str, *, options: ClusterOptions, wanted: str, timeout: float | None) -> None:

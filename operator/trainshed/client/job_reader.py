@@ -6,6 +6,7 @@ The kinds are those that the cluster serves: it says so itself, and no module of
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from itertools import islice
 from typing import Generic, TypeVar
@@ -36,6 +37,14 @@ CORE, GROUP, METRICS = "/api/v1", "kubeflow.org", "/apis/metrics.k8s.io/v1beta1"
 KUEUE, JOB_UID = f"/apis/{KUEUE_PREFIX}v1beta1", f"{KUEUE_PREFIX}job-uid"
 #: The versions of the group that jobs have. Others of the group, such as Notebook, are no jobs: their names tell.
 VERSIONS, SUFFIX = ("v1", "v2beta1"), "Job"
+#: The characters of a time up to its seconds.
+SECONDS = len("2026-01-01T12:00:00")
+#: The words with which users mean pods.
+POD_WORDS = ("pod", "pods", "po")
+PODS_ARE_NOT_JOBS = (
+    "trainshed get shows jobs, and trainshed explain JOB what their pods do; kubectl get pods shows pods"
+)
+ALL_JOBS = "trainshed get -A shows the jobs of all namespaces"
 #: The job that was created last, in place of a name.
 LATEST = "@latest"
 #: The most Events that are read of one job and of its pods, and the bytes after which no more are read: any user who
@@ -135,6 +144,8 @@ class JobReader:
     async def find(self, namespace: str, text: str) -> tuple[Document, JobKind]:
         """Return the job that `text` names: `mnist`, `pytorchjob/mnist` or `@latest`; raises `NoSuchJob`."""
         word, slash, name = text.rpartition("/")
+        if word.lower() in POD_WORDS:
+            raise NoSuchJob(await self._of_pod(namespace, name) or f"there is no pod {name} in namespace {namespace}")
         kinds = await self.kinds()
         chosen = [kind for kind in kinds if not slash or kind.is_named(word)]
         if not chosen:
@@ -148,13 +159,28 @@ class JobReader:
             raise refused[0]
         if not found:
             what = chosen[0].kind if slash else "job"
-            raise NoSuchJob(
-                f"there is no {what} {name} in namespace {namespace}: trainshed get -A shows the jobs of all namespaces"
-            )
+            hint = f"there is no {what} {name} in namespace {namespace}: {ALL_JOBS}"
+            raise NoSuchJob(PODS_ARE_NOT_JOBS if name in POD_WORDS else await self._of_pod(namespace, name) or hint)
         if len(found) > 1:
             names = " and ".join(f"{kind.kind.lower()}/{name}" for _, kind in found)
             raise NoSuchJob(f"{name} is the name of several jobs: say {names}")
         return found[0]
+
+    async def _of_pod(self, namespace: str, name: str) -> str:
+        """Return what to say to who means a pod of this name; empty if no job has it, or it may not be read."""
+        try:
+            answer = DOCUMENTS.answer(await self.rest.call("GET", Path(CORE, "pods", namespace, name)))
+        except ApiError:
+            return ""
+        labels = as_mapping(as_mapping(answer.get("metadata")).get("labels"))
+        job = parse_text(labels.get(JOB_NAME_LABEL))
+        if not job:
+            return ""
+        words = f"{job} -n {namespace}"
+        return (
+            f"{name} is a pod of job {job}: trainshed logs {words} --replica {name.removeprefix(f'{job}-')} prints its "
+            f"output, and trainshed explain {words} says what it does"
+        )
 
     async def job(self, kind: JobKind, namespace: str, name: str) -> Document | None:
         """Return a job, or None if it does not exist."""
@@ -201,17 +227,18 @@ class JobReader:
         return await self.read_list(Path(prefix, "pods", metadata["namespace"]), kind, label)
 
     async def events(self, job: Document, pods: Sequence[Pod] = ()) -> list[Document]:
-        """Return the Events about a job, and about these pods, in any order: what a table shows of each."""
+        """Return the Events about a job, these pods, and pods of it that are gone, in any order: what a table shows.
+
+        Of a pod that is gone its name is known, and that the Event is not older than the job.
+        """
         metadata = job["metadata"]
         path = Path(CORE, "events", metadata["namespace"])
         found = await self.read_list(
             path, JOB_EVENTS, {"fieldSelector": f"involvedObject.uid={metadata['uid']}"}, MOST_EVENTS
         )
-        if pods:
-            known = {pod.uid for pod in pods}
-            about = await self.read_list(path, JOB_EVENTS, {"fieldSelector": "involvedObject.kind=Pod"}, MOST_EVENTS)
-            found += [event for event in about if event["involvedObject"]["uid"] in known]
-        return found
+        present, known = {pod.name: pod.uid for pod in pods}, _pod_names(job)
+        about = await self.read_list(path, JOB_EVENTS, {"fieldSelector": "involvedObject.kind=Pod"}, MOST_EVENTS)
+        return found + [event for event in about if _is_of(event, job, present, known)]
 
     async def events_of_pod(self, namespace: str, pod: str) -> list[Document]:
         """Return the Events about the pods that have or had this name, in any order."""
@@ -251,6 +278,21 @@ def decoder(kind: JobKind, read: Reading[T]) -> Decoder[tuple[str, T]]:
         return parse_text(job["metadata"].get("uid")), read(job, lambda: named(DOCUMENTS.answer(content), kind))
 
     return Decoder(PARTS, convert)
+
+
+def _pod_names(job: Document) -> re.Pattern[str]:
+    """Return what the names of the pods of a job are like."""
+    spec = as_mapping(job.get("spec"))
+    roles = [str(role).lower() for field in spec if field.endswith("ReplicaSpecs") for role in as_mapping(spec[field])]
+    return re.compile(rf"{re.escape(_name(job))}-(?:{'|'.join(map(re.escape, roles))})(?:-[0-9]+)?")
+
+
+def _is_of(event: Document, job: Document, present: Mapping[str, str], names: re.Pattern[str]) -> bool:
+    about = event["involvedObject"]
+    if about["uid"] in present.values():
+        return True
+    seen = max(event["lastTimestamp"], event["eventTime"], event["metadata"]["creationTimestamp"])
+    return bool(names.fullmatch(about["name"])) and seen[:SECONDS] >= _created(job)[:SECONDS]
 
 
 def _created(job: Document) -> str:

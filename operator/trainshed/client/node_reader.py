@@ -11,7 +11,7 @@ import msgspec
 from trainshed.fit.amounts import LAST, PODS, UNIT, parsed
 from trainshed.fit.demands import Port, host_ports, pod_amounts
 from trainshed.fit.node_selection import UNSCHEDULABLE, Taint
-from trainshed.fit.packing import RoomOfNode
+from trainshed.fit.packing import RoomOfNode, WaitingPods
 
 from .lists import Decoder, decode_items, list_pages
 from .transport import Path, RestClient
@@ -21,6 +21,8 @@ NODES, ALL_PODS = Path(CORE, "nodes"), Path(CORE, "pods")
 #: The most resources of a pod, and of the pods of a priority on a node, that are counted: users who name a node
 #: themselves may name any number of them.
 MOST_NAMES, MOST_OF_NODE = 32, 512
+#: The most kinds of pods that wait for a node; those of others are counted as if any node would do.
+MOST_KINDS, OTHERS = 64, b""
 #: Pods that have ended take nothing.
 NOT_ENDED = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 
@@ -52,6 +54,48 @@ class SchedulingGate(msgspec.Struct, gc=False):
     """A gate that keeps a pod from the scheduler; only whether there is one counts."""
 
 
+class TolerationOfPod(msgspec.Struct, gc=False):
+    """A toleration."""
+
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class NodeExpression(msgspec.Struct, gc=False):
+    """An expression of a term."""
+
+    key: str | None = None
+    operator: str | None = None
+    values: list[str] | None = None
+
+
+class NodeTerm(msgspec.Struct, gc=False, rename="camel"):
+    """One of the terms of which a node has to match one."""
+
+    match_expressions: list[NodeExpression] | None = None
+    match_fields: list[NodeExpression] | None = None
+
+
+class NodeTerms(msgspec.Struct, gc=False, rename="camel"):
+    """The terms of which a node has to match one."""
+
+    node_selector_terms: list[NodeTerm] | None = None
+
+
+class NodeAffinity(msgspec.Struct, gc=False, rename="camel"):
+    """The affinity to nodes that is required."""
+
+    required_during_scheduling_ignored_during_execution: NodeTerms | None = None
+
+
+class AffinityOfPod(msgspec.Struct, gc=False, rename="camel"):
+    """What is read of the affinity of a pod."""
+
+    node_affinity: NodeAffinity | None = None
+
+
 class RequestingSpec(msgspec.Struct, gc=False, rename="camel"):
     """What is read of the spec of a pod."""
 
@@ -63,6 +107,9 @@ class RequestingSpec(msgspec.Struct, gc=False, rename="camel"):
     overhead: dict[str, str] | None = None
     resources: ResourceRequirements | None = None
     scheduling_gates: list[SchedulingGate] | None = None
+    node_selector: dict[str, str] | None = None
+    tolerations: list[TolerationOfPod] | None = None
+    affinity: AffinityOfPod | None = None
 
 
 class RequestingPod(msgspec.Struct, gc=False):
@@ -129,10 +176,10 @@ class UsedOfNode:
 
 
 class UsedRoom(msgspec.Struct, frozen=True):
-    """What pods take of nodes, by the names of these, and how many pods wait for a node."""
+    """What pods take of nodes, by the names of these, and the pods that wait for a node, those of a kind together."""
 
     used: dict[str, UsedOfNode]
-    waiting: int
+    waiting: tuple[WaitingPods, ...]
 
 
 def empty_node(found: NodeObject) -> RoomOfNode:
@@ -163,13 +210,18 @@ async def read_nodes(rest: RestClient) -> list[RoomOfNode]:
 async def read_used(rest: RestClient) -> UsedRoom:
     """Return what the pods of all namespaces take of the nodes; raises an `ApiError`."""
     used: defaultdict[str, UsedOfNode] = defaultdict(UsedOfNode)
-    waiting = 0
+    waiting: dict[bytes, WaitingPods] = {}
     async for spec in _pods(rest):
         if spec.node_name:
             used[spec.node_name].add(msgspec.to_builtins(spec))
         elif not spec.scheduling_gates:
-            waiting += 1
-    return UsedRoom(dict(used), waiting)
+            key = msgspec.json.encode(spec) if len(waiting) < MOST_KINDS else OTHERS
+            before = waiting.get(key)
+            if before is None:
+                known = msgspec.to_builtins(spec) if key is not OTHERS else {}
+                before = WaitingPods(known, pod_amounts(known, "requests"), host_ports(known), spec.priority)
+            waiting[key] = msgspec.structs.replace(before, count=before.count + 1)
+    return UsedRoom(dict(used), tuple(waiting.values()))
 
 
 async def _pods(rest: RestClient) -> AsyncIterator[RequestingSpec]:

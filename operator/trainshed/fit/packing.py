@@ -39,6 +39,22 @@ class RoomOfNode(msgspec.Struct, frozen=True):
     lower: tuple[tuple[int, Amounts], ...] = ()
 
 
+class WaitingPods(msgspec.Struct, frozen=True):
+    """Pods of a kind that have no node yet: what they select nodes by, what each takes, and how many there are."""
+
+    spec: Mapping[str, object]
+    requests: Amounts
+    ports: frozenset[Port]
+    priority: int | None
+    count: int = 0
+
+    def may_run_on(self, node: RoomOfNode) -> bool:
+        """Return whether a node has room for one of them."""
+        asked = {name: amount for name, amount in self.requests.items() if amount > 0} | {PODS: UNIT}
+        is_excluded = excluded(self.spec, node.name, node.labels, node.taints)
+        return not is_excluded and room_for(asked, self.ports, node) > 0
+
+
 class _Want(msgspec.Struct, frozen=True):
     """A role: what each of its pods takes, and the nodes on which it may run, by number."""
 
@@ -122,28 +138,29 @@ def room_for(requests: Amounts, ports: frozenset[Port], node: RoomOfNode) -> int
 
 
 def assess(
-    demands: Sequence[RoleDemand], nodes: Sequence[RoomOfNode], *, waiting: int = 0
+    demands: Sequence[RoleDemand], nodes: Sequence[RoomOfNode], *, waiting: Sequence[WaitingPods] = ()
 ) -> tuple[list[Assessment], tuple[RoomOfNode, ...]]:
     """Return whether all pods find a node, and the nodes with what is left then.
 
-    `waiting` are pods in the cluster that have no node yet. What does not fit is tried again without the pods of lower
-    priority, if the priority is known.
+    Of the pods that are `waiting` for a node those are named that may take what the job does. What does not fit is
+    tried again without the pods of lower priority, if the priority is known.
     """
     found = pack(demands, nodes)
     size = sum(demand.count for demand in demands)
-    beside = [Assessment(Fit.WARNING, PART, _competing(waiting))] if waiting else []
     if found.count == size:
-        used = sum(before is not after for before, after in zip(nodes, found.nodes, strict=True))
-        message = f"all {size} pods find room on {used} of {_nodes(len(nodes))}" if size > 1 else "the pod finds room"
-        return [Assessment(Fit.OK, PART, message), *beside], found.nodes
+        used = [before for before, after in zip(nodes, found.nodes, strict=True) if before is not after]
+        message = "the pod finds room"
+        if size > 1:
+            message = f"all {size} pods find room on {len(used)} of {_nodes(len(nodes))}"
+        return [Assessment(Fit.OK, PART, message), *_competing(demands, used, waiting)], found.nodes
     if size == (preempting := _preempting(demands, nodes)).count:
         gone = sum(before is not after for before, after in zip(nodes, preempting.nodes, strict=True))
         message = (
             f"{found.count} of {_find('', size, found.count)} room, and the others only by preempting pods of lower "
             f"priority, on {_nodes(gone)} at most"
         )
-        return [Assessment(Fit.WARNING, PART, message), *beside], tuple(nodes)
-    return [Assessment(Fit.LACKING, PART, text) for text in _missing(demands, nodes, found)] + beside, tuple(nodes)
+        return [Assessment(Fit.WARNING, PART, message)], tuple(nodes)
+    return [Assessment(Fit.LACKING, PART, text) for text in _missing(demands, nodes, found)], tuple(nodes)
 
 
 #: What keeps pods from nodes and is not compared with them, by the field of the pod.
@@ -173,9 +190,17 @@ def not_counted(demands: Iterable[RoleDemand]) -> Iterator[Assessment]:
             yield Assessment(Fit.UNKNOWN, PART, text)
 
 
-def _competing(waiting: int) -> str:
-    what = "1 pod in the cluster waits" if waiting == 1 else f"{waiting} pods in the cluster wait"
-    return f"{what} for a node, and may take this room before"
+def _competing(
+    demands: Sequence[RoleDemand], used: Sequence[RoomOfNode], waiting: Sequence[WaitingPods]
+) -> list[Assessment]:
+    """Return how many pods may take the room on the nodes that are used: those of a lower priority do not."""
+    lowest = min((demand.priority or 0 for demand in demands), default=0)
+    rivals = (item for item in waiting if (item.priority or 0) >= lowest)
+    count = sum(item.count for item in rivals if any(map(item.may_run_on, used)))
+    if not count:
+        return []
+    what = "1 pod in the cluster waits" if count == 1 else f"{count} pods in the cluster wait"
+    return [Assessment(Fit.WARNING, PART, f"{what} for a node, and may take this room before")]
 
 
 def _preempting(demands: Sequence[RoleDemand], nodes: Sequence[RoomOfNode]) -> Packing:

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from yaml.error import MarkedYAMLError, YAMLError
@@ -35,11 +36,16 @@ Value = Any
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A value, the number of its document in the file, and the line in which the document begins."""
+    """A value, the number of its document in the file, and the line in which the document begins.
+
+    `source` is the text that it was read from, and `first` the number of the first line of that.
+    """
 
     value: Value
     number: int = 1
     line: int = 1
+    source: str = ""
+    first: int = 1
 
 
 def text(content: bytes) -> str:
@@ -67,14 +73,14 @@ def documents(content: str) -> Iterator[Document]:
         for value, start, end in _json_values(content):
             line, counted = line + content.count("\n", counted, start), start
             number, begin = number + 1, end
-            yield Document(value, number, line)
+            yield Document(value, number, line, content[start:end], line)
         begin = _after(content, begin, r"[^\S\n]*\n?")  # the rest of the line that a value of JSON ends
     first = content.count("\n", 0, begin)
     for chunk, line in _chunks(content[begin:]):
         value = document(chunk, first + line, size=len(content))
         if value is not None:
             number += 1
-            yield Document(value, number, first + line + _blank_lines(chunk))
+            yield Document(value, number, first + line + _blank_lines(chunk), chunk, first + line)
 
 
 def _blank_lines(chunk: str) -> int:
@@ -197,6 +203,15 @@ def _whole_characters(value: Value, source: str) -> Value:
         return value
     written = json.dumps(value, ensure_ascii=False)
     return json.loads(written.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
+
+
+@lru_cache(maxsize=2)
+def root(source: str) -> Node | None:
+    """Return the root of a document that was read before, for the lines of its fields; None if it has none."""
+    try:
+        return root_of(source, len(source))
+    except (YAMLError, BadManifest):  # of JSON, which YAML does not include in all respects
+        return None
 
 
 def document(content: str, first: int = 1, *, unique: bool = True, size: int = 0) -> Value:

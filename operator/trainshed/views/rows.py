@@ -56,7 +56,7 @@ def row(job: Document, now: datetime, *, namespaces: bool, wide: bool) -> tuple[
         str(status.retries.total),
         age(created(job), now),
         *(_wide(job, status, now) if wide else ()),
-        why(status),
+        why(status, job),
     )
     *firsts, last = cells
     return (*(one_line(cell, MOST_TEXT) for cell in firsts), one_line(last, MOST_MESSAGE))
@@ -110,11 +110,16 @@ def created(job: Document) -> datetime | None:
     return parse_time(metadata(job).get("creationTimestamp"))
 
 
-def why(status: Status) -> str:
-    """Return in one sentence why a job does not run or has ended as it has; empty if all is well."""
+def why(status: Status, job: Document) -> str:
+    """Return in one sentence why a job does not run or has ended as it has; empty if all is well.
+
+    One that is not blocked yet may have replicas that wait, or containers that the kubelet starts again.
+    """
     found = status.decisive
     if found is None:
         return ""
+    if found.type in (ConditionType.CREATED, ConditionType.RUNNING):
+        return _unready(status, job)
     if found.type is ConditionType.FAILED and status.failure and status.failure.message:
         return status.failure.message
     if found.type is ConditionType.RESTARTING and status.failure:
@@ -122,10 +127,22 @@ def why(status: Status) -> str:
     return "" if found.type in SETTLED else found.message
 
 
+def _unready(status: Status, job: Document) -> str:
+    ready, _, size = parse_text(as_mapping(job.get("status")).get("ready")).partition("/")
+    if ready == size:
+        return ""
+    if first := next(iter(status.waiting), None):
+        return f"{first.role.lower()}{'-' if first.count == 1 else ' '}{first.indexes}: {first.message}"
+    if times := status.retries.total - status.retries.used:
+        restarted = "once" if times == 1 else f"{times} times"
+        return f"the kubelet has restarted containers {restarted}: trainshed explain {with_namespace(job)} says why"
+    return ""
+
+
 def in_one_sentence(job: Document) -> str:
     """Return the state of a job and why it has it, in one line."""
     status = status_codec.parse_status(job)
-    reason = why(status)
+    reason = why(status, job)
     return one_line(f"{full_name(job)} is {status.current_state}{f': {reason}' if reason else ''}")
 
 

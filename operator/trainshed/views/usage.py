@@ -1,4 +1,4 @@
-"""The rows of `trainshed top`: what each replica requests, and what it uses of it."""
+"""The rows of `trainshed top`: what each replica requests, its limits, and what it uses of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from trainshed.api.quantities import parse_quantity, requests, sum_quantities
 
 from .rows import MOST_TEXT, listed, name_of
 
-COLUMNS = ("REPLICA", "NODE", "STATUS", "CPU", "CPU REQUEST", "MEMORY", "MEMORY REQUEST", "DEVICES")
+COLUMNS = (
+    *("REPLICA", "NODE", "STATUS", "CPU", "CPU REQUEST", "CPU LIMIT"),
+    *("MEMORY", "MEMORY REQUEST", "MEMORY LIMIT", "DEVICES"),
+)
 CPU, MEMORY = "cpu", "memory"
 UNKNOWN, NONE, TOTAL = "<unknown>", "<none>", "total"
 MEBIBYTE = Decimal(1024) ** 2
@@ -43,21 +46,24 @@ def _row(job: str, pod: Document, used: Usage) -> tuple[str, ...]:
 
 def _amounts(containers: Sequence[Document], used: Usage) -> tuple[str, ...]:
     wanted = [requests(container) for container in containers]
+    limits = [as_mapping(as_mapping(container.get("resources")).get("limits")) for container in containers]
     found: dict[str, list[tuple[object, int]]] = defaultdict(list)
     for name, amount in (pair for resources in wanted for pair in resources.items() if "/" in pair[0]):
         found[name].append((amount, 1))
     devices = [f"{sum_quantities(found[name])} {name}" for name in sorted(found)]
     return (
         _cpu(used.get(CPU)) or UNKNOWN,
-        _cpu(_requested(wanted, CPU)) or NONE,
+        _cpu(_together(wanted, CPU)) or NONE,
+        _cpu(_together(limits, CPU)) or NONE,
         _memory(used.get(MEMORY)) or UNKNOWN,
-        _memory(_requested(wanted, MEMORY)) or NONE,
+        _memory(_together(wanted, MEMORY)) or NONE,
+        _memory(_together(limits, MEMORY)) or NONE,
         listed(devices) or NONE,
     )
 
 
-def _requested(wanted: Iterable[Document], name: str) -> Decimal | None:
-    return _sum(parse_quantity(resources.get(name)) for resources in wanted)
+def _together(amounts: Iterable[Document], name: str) -> Decimal | None:
+    return _sum(parse_quantity(resources.get(name)) for resources in amounts)
 
 
 def _sum(amounts: Iterable[Decimal | None]) -> Decimal | None:

@@ -182,7 +182,7 @@ def test_each_rule_has_a_row_and_a_section_of_the_page():
         ({}, (), 0, ""),
         (a_container(image="train"), (), 0, "warning: PyTorchJob mnist: spec.pytorchReplicaSpecs[Master,Worker]."),
         (a_container(image="train"), ("--strict",), 1, "(floating-tag)\n"),
-        (a_container(image=""), (), 1, "standard input, document 1, line 2: error: PyTorchJob mnist: spec."),
+        (a_container(image=""), (), 1, "standard input, document 1, line 19: error: PyTorchJob mnist: spec."),
         (
             {"pod": {"volumes": [VOLUME, {"name": "Data"}]}},
             (),
@@ -195,6 +195,41 @@ def test_each_rule_has_a_row_and_a_section_of_the_page():
 def test_the_exit_code_says_whether_there_are_errors(change, arguments, code, text):
     result = lint(a_job(**change), *arguments)
     assert (result.exit_code, text in result.stdout) == (code, True), result.output
+
+
+PLACED = """\
+# a list of one job
+apiVersion: v1
+kind: List
+items:
+- apiVersion: kubeflow.org/v1
+  kind: PyTorchJob
+  metadata: {name: a}
+  spec: &spec
+    pytorchReplicaSpecs:
+      Worker:
+        replicas: 1
+        template:
+          spec:
+            containers:
+              - name: pytorch
+                image: "x:1"
+                imagePullPolicy: Often
+---
+{"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "b"},
+ "spec": {"pytorchReplicaSpecs": {"Worker":
+   {"replicas": -1}}}}
+---
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+spec: {pytorchReplicaSpecs: {Worker: {template: {spec: {containers: [{name: pytorch, image: "x:1"}]}}}}}
+"""
+
+
+def test_a_problem_has_the_line_of_its_field_and_none_if_it_is_not_known():
+    result = CliRunner().invoke(cli, ["lint", "-f", "-"], input=PLACED)
+    places = [line.partition(": error")[0].removeprefix("standard input, ") for line in result.stdout.splitlines()]
+    assert places == ["document 1, line 17, items[0]", "document 2, line 21", "document 3"], result.output
 
 
 def test_a_rule_that_does_not_exist_is_named():

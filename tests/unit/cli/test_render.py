@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from trainshed.api.framework import JobDefaults
 from trainshed.cli import cli
 from trainshed.manifests import reader, writer
+from trainshed.rendering import rendered
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 CONTAINER = {"name": "tensorflow", "image": "x"}
@@ -162,10 +164,18 @@ def test_a_generated_name_ends_with_a_placeholder():
 def test_an_invalid_job_is_reported_and_the_others_are_rendered():
     result = render(a_job("bad", workers=-1), a_job("good"))
     assert result.exit_code == 1
-    place = "standard input, document 1, line 2"
+    place = "standard input, document 1, line 9"
     assert result.stderr.startswith(f"{place}: TFJob bad: spec.tfReplicaSpecs.Worker.replicas: Invalid value: -1")
     assert "good-worker-0" in result.stdout
     assert "bad" not in result.stdout
+
+
+def test_of_many_pods_the_first_and_the_last_are_checked():
+    """With the bodies of all, a submission of 100,000 replicas took minutes."""
+    created = rendered(a_job(workers=2_000), "ml", JobDefaults())
+    assert [len(pods) for pods in created.pods.values()] == [2_000]
+    assert [item["metadata"]["name"] for item in created.outer_pods] == ["mnist-worker-0", "mnist-worker-1999"]
+    assert {item["kind"] for item in created.others} == {"ConfigMap", "Service"}
 
 
 @pytest.mark.parametrize("metadata", [None, {}])

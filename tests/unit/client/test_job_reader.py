@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import tracemalloc
 
 import pytest
 
-from trainshed.client.job_reader import JobKind, JobReader, Jobs
+from support.builders import a_pod as a_seen_pod
+from trainshed.api.objects import JOB_NAME_LABEL
+from trainshed.client import NotFound
+from trainshed.client.job_reader import JobKind, JobReader, Jobs, NoSuchJob
 
 KIND = JobKind("PyTorchJob", "pytorchjobs", "/apis/kubeflow.org/v1")
 
@@ -54,6 +58,48 @@ async def test_all_of_a_job_can_be_read_and_the_latest_one_is_found():
     assert [job["spec"] for job in found.jobs] == [job["spec"] for job in jobs]
     job, kind = await reader.find("ml", "@latest")
     assert (job["metadata"]["name"], job["spec"], job["kind"], kind) == ("j3", {"replicas": 3}, "PyTorchJob", KIND)
+
+
+class Served(Listed):
+    """A client of a cluster without jobs but with a pod of one, and these Events."""
+
+    async def call(self, verb: str, path) -> bytes:
+        if path.plural == "pods" and path.name == "j0-worker-1":
+            return json.dumps({"metadata": {"labels": {JOB_NAME_LABEL: "j0"}}}).encode()
+        if path.plural == "pods" and path.name == "other":
+            return b"{}"
+        if path.name:
+            raise NotFound(path.name)
+        return await super().call(verb, path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("j0-worker-1", "is a pod of job j0: trainshed logs j0 -n ml --replica worker-1 prints its output"),
+        ("pod/j0-worker-1", "is a pod of job j0"),
+        ("pods/other", "there is no pod other in namespace ml"),
+        ("pods", "kubectl get pods shows pods"),
+        ("other", "there is no job other in namespace ml: trainshed get -A"),
+    ],
+)
+async def test_who_names_a_pod_learns_what_to_type(text, said):
+    with pytest.raises(NoSuchJob, match=re.escape(said)):
+        await JobReader(Served([])).find("ml", text)
+
+
+def an_event(name: str, uid: str, second: int) -> dict:
+    time = f"2026-01-01T12:00:0{second}Z"
+    return {"involvedObject": {"name": name, "uid": uid}, "lastTimestamp": time, "message": f"{name} {second}"}
+
+
+async def test_events_of_pods_that_are_gone_are_read():
+    gone = [("j3-worker-0", 4), ("j3-worker-1", 2), ("j3-worker-x", 4), ("j3-master", 4), ("another-worker-0", 4)]
+    events = [an_event(name, "gone", second) for name, second in gone] + [an_event("j3-odd", "u", 1)]
+    job = a_job(3, pytorchReplicaSpecs={"Master": {}, "Worker": {}})
+    found = await JobReader(Served(events)).events(job, [a_seen_pod("worker-9", uid="u")])
+    about = [event["message"] for event in found[len(events) :]]
+    assert about == ["j3-worker-0 4", "j3-master 4", "j3-odd 1"]
 
 
 def a_pod(number: int, owner: str, container: dict) -> dict:

@@ -10,7 +10,7 @@ from trainshed.fit.amounts import parsed
 from trainshed.fit.assessment import Fit
 from trainshed.fit.demands import RoleDemand
 from trainshed.fit.node_selection import UNSCHEDULABLE, Taint, excluded
-from trainshed.fit.packing import RoomOfNode, assess, not_counted
+from trainshed.fit.packing import RoomOfNode, WaitingPods, assess, not_counted
 
 GPU = Taint("gpu", "yes", "NoSchedule")
 
@@ -200,10 +200,23 @@ def test_what_a_job_takes_is_not_there_for_the_next_one():
     assert verdict([role("Worker", 1, gpu="8"), role("Master", 1, gpu="2")], left)[0] is Fit.OK
 
 
-def test_pods_that_wait_for_a_node_are_named():
-    found, _ = assess([role("Worker", 1)], EIGHT, waiting=3)
-    assert [item.fit for item in found] == [Fit.OK, Fit.WARNING]
-    assert found[1].message.startswith("3 pods in the cluster wait for a node")
+def waits(count: int, priority: int | None = None, spec: dict | None = None, **limits: str) -> WaitingPods:
+    kind = role("W", 1, spec=spec, **limits)
+    return WaitingPods(kind.spec, kind.requests, frozenset(), priority, count)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "said"),
+    [
+        ([waits(2), waits(1, gpu="8")], "3 pods in the cluster wait for a node, and may take this room before"),
+        ([waits(1)], "1 pod in the cluster waits for a node"),
+        ([waits(2, gpu="9"), waits(2, spec={"nodeSelector": {"zone": "b"}}), waits(2, -1)], None),
+    ],
+)
+def test_pods_are_named_that_wait_for_a_node_and_could_take_the_room(waiting, said):
+    found, _ = assess([role("Worker", 1)], EIGHT, waiting=waiting)
+    assert [item.message for item in found[1:]] == ([found[1].message] if said else [])
+    assert said is None or found[1].message.startswith(said)
 
 
 REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "host"}]}

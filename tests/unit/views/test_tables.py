@@ -6,7 +6,7 @@ import pytest
 
 from support.builders import a_job, a_pod, at, look, pods_of, replace, running
 from trainshed.api import status_codec
-from trainshed.api.status import Status
+from trainshed.api.status import Retries, Status, Waiting
 from trainshed.api.training import trainer_status
 from trainshed.cli import tables
 from trainshed.client.job_reader import job_event
@@ -64,6 +64,33 @@ def test_a_row_says_why_a_job_has_failed():
     status = look(job, *pods_of(job, worker), status=running(job), now=at(60)).status
     *_, why = rows.row(document(job, status), at(60), namespaces=False, wide=False)
     assert why == "worker-0 exited with code 1 after 5 s: ValueError: bad batch"
+
+
+CRASH = Waiting("Worker", "1", 1, "CrashLoopBackOff", "container proxy was restarted 3 times", at(0))
+
+
+@pytest.mark.parametrize(
+    ("ready", "change", "expected"),
+    [
+        ("1/2", {"waiting": (CRASH,)}, "worker-1: container proxy was restarted 3 times"),
+        ("1/2", {"waiting": (replace(CRASH, indexes="1-2", count=2),)}, "worker 1-2: container proxy was restarted 3"),
+        ("1/2", {"retries": Retries(used=1, container_restarts=2)}, "the kubelet has restarted containers 2 times: "),
+        (
+            "1/2",
+            {"retries": Retries(container_restarts=1)},
+            "the kubelet has restarted containers once: trainshed exp",
+        ),
+        ("1/2", {}, ""),
+        ("2/2", {"waiting": (CRASH,), "retries": Retries(container_restarts=1)}, ""),
+    ],
+)
+def test_a_row_says_why_replicas_of_a_job_that_runs_are_not_ready(ready: str, change: dict, expected: str):
+    job = a_job("PyTorchJob", master=1, worker=1)
+    found = document(job, replace(running(job), **change))
+    found["status"]["ready"] = ready
+    *_, why = rows.row(found, at(60), namespaces=False, wide=False)
+    assert why.startswith(expected)
+    assert bool(why) is bool(expected)
 
 
 @pytest.mark.parametrize(
@@ -136,6 +163,8 @@ def test_a_terminal_of_40_columns_breaks_no_name(monkeypatch, capsys):
     first, second = (name, "Restarting", "0/4", "1", "90s", why), ("tfjob/b", "Running", "1/1", "0", "9s", "")
     tables.show(rows.header(namespaces=False, wide=False), [first, second])
     assert capsys.readouterr().out == NARROW
+    tables.show(rows.header(namespaces=False, wide=False), [first, second], whole=True)
+    assert capsys.readouterr().out.splitlines()[1].endswith(why)
     waits = "worker-0: waiting on gpu-node-17.example.internal.of.a.zone for 98s"
     for title, text in (("Replicas", waits), ("", "worker-1: running"), ("Next", "It ends.")):
         print(tables.titled(f"{title:<13}", 13, text, 40))

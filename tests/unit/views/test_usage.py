@@ -24,16 +24,16 @@ def test_replicas_come_in_order_with_what_they_request_and_use():
     metrics = [used("mnist-worker-2", "249000000n", "1048575Ki"), used("other-pod", "5", "5Gi")]
     devices = "8 nvidia.com/gpu"
     assert usage.rows("mnist", pods, metrics) == [
-        ("worker-2", "a", "Running", "250m", "1500m", "1025Mi", "2048Mi", devices),
-        ("worker-10", "<none>", "Pending", "<unknown>", "1500m", "<unknown>", "2048Mi", devices),
-        ("total", "", "", "250m", "3000m", "1025Mi", "4096Mi", "16 nvidia.com/gpu"),
+        ("worker-2", "a", "Running", "250m", "1500m", "<none>", "1025Mi", "2048Mi", "2048Mi", devices),
+        ("worker-10", "<none>", "Pending", "<unknown>", "1500m", "<none>", "<unknown>", "2048Mi", "2048Mi", devices),
+        ("total", "", "", "250m", "3000m", "<none>", "1025Mi", "4096Mi", "4096Mi", "16 nvidia.com/gpu"),
     ]
 
 
 def test_what_is_not_requested_is_not_invented():
     bare = {"metadata": {"name": "mnist-master-0"}, "spec": {"containers": [{"name": "pytorch"}]}}
     (row,) = usage.rows("mnist", [bare], [])
-    assert row == ("master-0", "<none>", "", "<unknown>", "<none>", "<unknown>", "<none>", "<none>")
+    assert row == ("master-0", "<none>", "", "<unknown>", "<none>", "<none>", "<unknown>", "<none>", "<none>", "<none>")
 
 
 def test_many_devices_cost_little_time_and_one_short_cell():
