@@ -62,6 +62,11 @@ MPI_V2BETA1_RULES: Rules = (("", ["secrets"], ["create"]),)
 RESULT_RULES: Rules = (("", ["pods"], ["patch"]),)
 #: For --progress-logs: to follow the log of the replica that leads.
 PROGRESS_RULES: Rules = (("", ["pods/log"], ["get"]),)
+#: For the progress endpoint: the ConfigMaps by which pods know its CA, reviews of the tokens that they send, and in the
+#: operator's own namespace the Secret of its certificate, which the chart creates: it is named where it is granted.
+ENDPOINT_RULES: Rules = CONFIG_MAPS
+TOKEN_RULES: Rules = (("authentication.k8s.io", ["tokenreviews"], ["create"]),)
+CERTIFICATE_RULES: Rules = (("", ["secrets"], ["get", "update"]),)
 #: In the operator's own namespace: the leader-election Lease.
 LEASE_RULES: Rules = (("coordination.k8s.io", ["leases"], ["create", "get", "update"]),)
 #: Rules for users: edit jobs, or view them. v1's edit role includes objects that are used together with jobs.
@@ -131,6 +136,9 @@ def rights() -> dict[str, Any]:
         "mpi-v2beta1": _rules(MPI_V2BETA1_RULES),
         "results": _rules(RESULT_RULES),
         "progress-logs": _rules(PROGRESS_RULES),
+        "progress-endpoint": _rules(ENDPOINT_RULES),
+        "tokens": _rules(TOKEN_RULES),
+        "certificate": _rules(CERTIFICATE_RULES),
         "lease": _rules(LEASE_RULES),
         "people": {"edit": _rules(EDIT_RULES), "v1Edit": _rules(V1_EDIT_RULES), "view": _rules(VIEW_RULES)},
     }

@@ -58,6 +58,8 @@ class Config(msgspec.Struct, frozen=True):
     #: Bind addresses of probes and metrics; "0" or empty disables them.
     health: str = ":8081"
     metrics: str = ":8080"
+    #: Bind address of the endpoint to which trainings report, if `job_defaults` names the one that pods use.
+    progress: str = ":10443"
     #: Serve per-job metrics for jobs that have not finished; there may be many of them.
     job_metrics: bool = False
     #: The most logs that are followed at a time, of jobs that report their progress by them.

@@ -44,6 +44,8 @@ SMALL_MODULES = {
     "trainshed.controller.creations": "the order of creations, apart from each one",
     "trainshed.controller.job_collector": "prometheus_client, which only the operator imports",
     "trainshed.controller.dependent_updates": "when dependents are updated, apart from how",
+    "trainshed.controller.progress_forwarding": "what a replica that does not lead does, apart from the one that does",
+    "trainshed.plan.messages.progress_reports": "the sentences of one topic",
     "trainshed.controller.loop_time": "how time is shared and measured, apart from the queue",
     "trainshed.controller.scheduler_messages": "what jobs of a namespace share, apart from the reconcile of one",
     "trainshed.controller.status_writes": "when a status is stored and what becomes of it, apart from how",

@@ -61,7 +61,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     stored the status, so that it knows all pods of its counts that have left the watch since. `answers` are the
     dependents with digests as the API server had them after this process wrote them last, by uid. `scale_down` is the
     last one that this process has carried out, None if it was long ago. `training` is the last report of the training
-    that this process has got.
+    that this process has got. `authorities` are the CAs of the endpoint to which pods report, in PEM.
     """
 
     job: Job
@@ -82,6 +82,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     answers: Mapping[str, Document] = {}
     scale_down: ScaleDown | None = None
     training: TrainerStatus | None = None
+    authorities: str = ""
 
 
 def all_pods(snapshot: Snapshot) -> tuple[Pod, ...]:

@@ -60,6 +60,8 @@ class JobDefaults(msgspec.Struct, frozen=True):
     mpi_bind_named_accounts: bool = False
     #: Requests and limits of the init containers that the operator adds, by resource; empty: those of their neighbour.
     init_resources: tuple[tuple[str, str], ...] = ()
+    #: Host and port to which pods report the progress of their trainings; empty: there is no such endpoint.
+    progress_server: str = ""
 
 
 class Quorum(StrEnum):

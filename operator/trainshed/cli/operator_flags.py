@@ -19,6 +19,8 @@ from trainshed.frameworks.pytorch import TEMPLATE_VARIABLES, BadTemplate, init_c
 FLAG = re.compile(r"--?([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 #: The name of a resource of Kubernetes.
 RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9./]*[a-z0-9])?", re.ASCII)
+#: The host of a Service, with its namespace, and a port.
+PROGRESS_SERVER = re.compile(r"([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\.){2}svc:[0-9]{1,5}", re.ASCII)
 #: The values that Go's `strconv.ParseBool` accepts.
 TRUTH = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
     ("0", "f", "F", "FALSE", "false", "False"), False
@@ -109,6 +111,12 @@ def _bind_address(_context: click.Context, _parameter: click.Parameter, value: s
         bind_address(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
+    return value
+
+
+def _progress_server(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    if value and not PROGRESS_SERVER.fullmatch(value):
+        raise click.BadParameter(f"{value!r} is not the host and the port of a Service, such as progress.ml.svc:10443")
     return value
 
 
@@ -221,6 +229,20 @@ FLAGS: tuple[click.Option, ...] = (
         show_default=True,
         callback=_bind_address,
         help="Bind address for metrics (/metrics); 0 disables them.",
+    ),
+    click.Option(
+        ["--progress-server", "progress_server"],
+        default="",
+        callback=_progress_server,
+        help="Host and port of the Service by which pods report the progress of their trainings over HTTPS"
+        " (default: none, and no reports are received). Its certificate is in the Secret of that name.",
+    ),
+    click.Option(
+        ["--progress-bind-address", "progress"],
+        default=DEFAULTS.progress,
+        show_default=True,
+        callback=_bind_address,
+        help="Bind address for reports of trainings, if --progress-server is set.",
     ),
     click.Option(["--job-metrics"], is_flag=True, help="Export time series for each unfinished job."),
     click.Option(

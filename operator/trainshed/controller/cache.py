@@ -13,8 +13,8 @@ from trainshed.api import framework, gang, parse, status_codec
 from trainshed.api.actions import ApiRefusal, SchedulerMessage, Snapshot
 from trainshed.api.digest import has_digest
 from trainshed.api.framework import Framework, JobDefaults
-from trainshed.api.job import Document, Job, JobKey
-from trainshed.api.objects import Dependent, Pod, Resource, Service, is_older
+from trainshed.api.job import Document, Job, JobKey, ProgressSource
+from trainshed.api.objects import CONFIG_MAPS, Dependent, Pod, Resource, Service, is_older
 from trainshed.api.status import Status
 from trainshed.client import Unavailable
 
@@ -121,8 +121,14 @@ class Cache:
         self.services: Children[Service] = Children(self._on_child_change)
         self.dependents: dict[Resource, Children[Dependent]] = {
             resource: Children(self._on_child_change)
-            for resource in (*framework.owned_resources(frameworks), *gang.resources(job_defaults.gang_scheduler))
+            for resource in (
+                *framework.owned_resources(frameworks),
+                *gang.resources(job_defaults.gang_scheduler),
+                *((CONFIG_MAPS,) if job_defaults.progress_server else ()),
+            )
         }
+        #: The CAs of the endpoint to which pods report, in PEM.
+        self._authorities = ""
         #: By uid: the dependents with digests as they were after the operator wrote them last.
         self._answers: dict[str, Document] = {}
 
@@ -164,6 +170,7 @@ class Cache:
             answers={one.uid: self._answers[one.uid] for one in dependents if one.uid in self._answers},
             scale_down=self.scale_downs.last(record.job, now),
             training=self.training.of(record.uid),
+            authorities=self._authorities,
         )
         return self.left_pods.in_snapshot(snapshot)
 
@@ -233,6 +240,25 @@ class Cache:
     def owner(self, child: Dependent) -> JobKey | None:
         """Return the key of the cached job that owns an object, None if there is none."""
         return self._keys.get(owner_of(child))
+
+    def job_of_pod(self, namespace: str, name: str, uid: str) -> Job | None:
+        """Return the job that controls a pod, None if one of both is not known."""
+        pod = self.pods.store.items.get(uid)
+        found = self._job_of(owner_of(pod)) if pod and (pod.namespace, pod.name) == (namespace, name) else None
+        return found[0] if found else None
+
+    def jobs_of_name(self, namespace: str, name: str) -> tuple[Job, ...]:
+        """Return the jobs of this name, of all kinds."""
+        keys = (JobKey(namespace, kind, name) for kind in self._frameworks)
+        records = (self.jobs[key.kind].items.get(self._current.get(key, "")) for key in keys)
+        return tuple(record.job for record in records if record)
+
+    def trust(self, authorities: str) -> None:
+        """Give the pods of jobs that report to the endpoint these CAs."""
+        self._authorities = authorities
+        for key in self.known():
+            if any(job.progress is ProgressSource.ENDPOINT for job in self.jobs_of_name(key.namespace, key.name)):
+                self.wake(key)
 
     def orphans(self) -> list[Pod]:
         """Return the finalizer-protected pods without an owner, and the terminating ones whose job is not cached."""

@@ -134,7 +134,7 @@ class HealthServer:
         for address, handlers in ((health, probes), (metrics, figures)):
             if where := bind_address(address):
                 try:
-                    self._bound.append((list(_sockets(*where)), handlers))
+                    self._bound.append((list(listening_sockets(*where)), handlers))
                 except OSError as error:
                     raise OSError(f"cannot listen on {where[0] or ''}:{where[1]}: {error}") from error
 
@@ -152,7 +152,7 @@ class HealthServer:
         if not self._bound:
             return
         server = await asyncio.to_thread(import_module, "aiohttp.web")
-        logging.getLogger("aiohttp.server").addFilter(_is_own_error)
+        logging.getLogger("aiohttp.server").addFilter(is_own_error)
         for sockets, handlers in self._bound:
             app: web.Application = server.Application()
             for path, handler in handlers.items():
@@ -190,7 +190,7 @@ class HealthServer:
         return _response(200, self._last_metrics[1], EXPOSITION)
 
 
-def _sockets(host: str | None, port: int) -> Iterator[socket.socket]:
+def listening_sockets(host: str | None, port: int) -> Iterator[socket.socket]:
     """Yield a listening socket for each address of the host; None means all interfaces."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
@@ -208,7 +208,7 @@ def _response(status: int, content: str | bytes, kind: str = "text/plain; charse
     return web.Response(status=status, body=body, headers={"Content-Type": kind})
 
 
-def _is_own_error(record: logging.LogRecord) -> bool:
+def is_own_error(record: logging.LogRecord) -> bool:
     """Return whether an error is the operator's own; drops malformed requests, whose content must not reach the log."""
     from aiohttp.http_exceptions import HttpProcessingError  # noqa: PLC0415 - see above
 

@@ -23,16 +23,19 @@ POLL_INTERVAL, EXPIRY_MARGIN = 1.0, 0.2
 #: Timeout of one request in seconds, so that a leader whose request hangs can retry once in time.
 REQUEST_TIMEOUT = 4.0
 NEVER = -math.inf
+#: The annotation of the Lease with the address at which its holder takes reports of trainings.
+ADDRESS = "trainshed.dev/progress-address"
 
 log = logging.getLogger(__name__)
 
 
 class LeaseConfig(msgspec.Struct, frozen=True):
-    """The name of the Lease and the identity of this replica."""
+    """The name of the Lease, the identity of this replica, and the address at which it takes reports of trainings."""
 
     namespace: str
     name: str
     identity: str
+    address: str = ""
 
 
 class LeaderElector:
@@ -60,6 +63,12 @@ class LeaderElector:
     def is_leader(self) -> bool:
         """Return whether this replica may act: no other replica can treat the Lease as expired yet."""
         return self.acquired.is_set() and self._since(self._renewed) < RENEW_DEADLINE
+
+    def address_of_leader(self) -> str:
+        """Return the address of the replica that holds the Lease, as last read; empty if it is not known."""
+        spec, metadata = self._seen.get("spec") or {}, self._seen.get("metadata") or {}
+        found = (metadata.get("annotations") or {}).get(ADDRESS) if spec.get("holderIdentity") else ""
+        return str(found or "")
 
     async def run(self) -> None:
         """Acquire the Lease, renew it, and acquire it again if it is lost; runs without end."""
@@ -147,9 +156,15 @@ class LeaderElector:
 
     def _body(self, found: Document | None) -> Document:
         if found is None:
-            metadata = {"name": self._config.name, "namespace": self._config.namespace}
-            found = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
-        return {**found, "spec": self._spec(self._config.identity, int(LEASE_DURATION))}
+            own_name = {"name": self._config.name, "namespace": self._config.namespace}
+            found = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": own_name}
+        metadata: Document = found["metadata"]
+        known = metadata.get("annotations") or {}
+        if self._config.address != known.get(ADDRESS, ""):
+            own = {ADDRESS: self._config.address} if self._config.address else {}
+            others = {key: text for key, text in known.items() if key != ADDRESS}
+            metadata = {**metadata, "annotations": {**others, **own}}
+        return {**found, "metadata": metadata, "spec": self._spec(self._config.identity, int(LEASE_DURATION))}
 
     def _spec(self, holder: str, duration: int) -> dict[str, Any]:
         now = datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -6,6 +6,7 @@ import asyncio
 import faulthandler
 import gc
 import logging
+import socket
 import warnings
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -22,12 +23,12 @@ from trainshed.client.flow_control import TokenBucket
 from trainshed.client.http import HttpTransport
 from trainshed.client.kubeconfig import find_credentials
 from trainshed.client.transport import RestClient, Transport
-from trainshed.config import Config
+from trainshed.config import Config, bind_address
 from trainshed.event_loop import EventLoop
 from trainshed.frameworks import served
 from trainshed.process import Clock
 
-from .health import HealthServer, LoopLagMonitor
+from .health import HealthServer, LoopLagMonitor, listening_sockets
 from .job_collector import JobCollector
 from .leader_election import LeaderElector, LeaseConfig
 from .log_followers import LogFollowers
@@ -47,6 +48,9 @@ HANG_TIMEOUT = 20.0
 #: Seconds after the cache sync at which kopf is imported, and at which the objects of both are frozen.
 KOPF_DELAY, GC_FREEZE_DELAY = 2.0, 60.0
 
+#: Seconds that reconciles wait for the CA by which pods report: without one they cannot, and train all the same.
+AUTHORITY_TIMEOUT = 10.0
+
 log = logging.getLogger(__name__)
 
 
@@ -63,7 +67,9 @@ class Operator:
         self._metrics = Metrics()
         self._rest = RestClient(transport, self._metrics.count_request, self._metrics.count_skipped_event)
         self._client = client = ApiClient(self._rest, TokenBucket(settings.qps, settings.burst))
-        lease_config = LeaseConfig(settings.effective_lease_namespace, settings.lease_name, settings.identity)
+        lease_config = LeaseConfig(
+            settings.effective_lease_namespace, settings.lease_name, settings.identity, _address_for_reports(settings)
+        )
         self._elector = LeaderElector(client, lease_config, self._step_down, clock.seconds)
         if settings.leader_elect:
             client.may_write = self._elector.is_leader
@@ -78,6 +84,8 @@ class Operator:
             self._metrics.register(JobCollector(self._caches.jobs, clock.now))
         self._lag_monitor = LoopLagMonitor()
         self._health_server = HealthServer(self._lag_monitor, self.problem, self._metrics_text, self._caches.remarks)
+        #: Set when the CA is known by which pods report: no pod is created before.
+        self._has_authority = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._election: list[asyncio.Task[None]] = []
         self.seen, self.is_known, self.ready = self._controller.seen, self._caches.is_known, self._controller.ready
@@ -108,7 +116,9 @@ class Operator:
         ]
         runs += [self._expire_counters, *(informer.run for informer in self._controller.informers)]
         runs += [self._orphans(namespaced).run for namespaced in self._caches.all.values()]
-        self._tasks = [*(self._create_task(run, run.__qualname__) for run in runs), *self._tasks]
+        if where := _reports_at(self._settings):
+            runs.append(partial(self._serve_reports, list(listening_sockets(*where))))
+        self._tasks = [*(self._create_task(run, _name(run)) for run in runs), *self._tasks]
         self._election = (
             [self._create_task(self._elector.run, "LeaderElector.run")] if self._settings.leader_elect else []
         )
@@ -142,7 +152,27 @@ class Operator:
         await self._rest.close()
 
     async def _reconcile(self) -> None:
-        await self._controller.run(self._elector.acquired.wait if self._settings.leader_elect else _at_once)
+        await self._controller.run(self._may_reconcile)
+
+    async def _may_reconcile(self) -> None:
+        if self._settings.leader_elect:
+            await self._elector.acquired.wait()
+        if _reports_at(self._settings):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._has_authority.wait(), AUTHORITY_TIMEOUT)
+
+    async def _serve_reports(self, sockets: list[socket.socket]) -> None:
+        """Receive reports of trainings; the modules for it are imported only here."""
+        module = await asyncio.to_thread(import_module, f"{__package__}.progress_endpoint")
+        count, now = self._metrics.count_report, self._clock.now
+        endpoint = module.make_endpoint(self._settings, self._rest, self._controller, count, now)
+        await endpoint.run(sockets, self._leader_for_reports, self._has_authority)
+
+    def _leader_for_reports(self) -> str | None:
+        """Return the address of the leader: None if this replica leads and knows the jobs, "" if none is known."""
+        if self._client.may_write():
+            return None if self.ready.is_set() else ""
+        return self._elector.address_of_leader()
 
     async def _expire_counters(self) -> None:
         while True:
@@ -194,8 +224,25 @@ class Operator:
         return self._metrics.text()
 
 
-async def _at_once() -> None:
-    """Return: without leader election there is nothing to wait for."""
+def _reports_at(settings: Config) -> tuple[str | None, int] | None:
+    """Return where reports of trainings are received, None if they are not."""
+    return bind_address(settings.progress) if settings.job_defaults.progress_server else None
+
+
+def _address_for_reports(settings: Config) -> str:
+    """Return the address at which other replicas reach this one: a pod's host name is that of its address."""
+    where = _reports_at(settings)
+    if where is None:
+        return ""
+    try:
+        host = socket.getaddrinfo(where[0] or socket.gethostname(), None, type=socket.SOCK_STREAM)[0][4][0]
+    except OSError:
+        return ""
+    return f"[{host}]:{where[1]}" if ":" in str(host) else f"{host}:{where[1]}"
+
+
+def _name(run: Callable[[], Coroutine[Any, Any, None]]) -> str:
+    return run.func.__qualname__ if isinstance(run, partial) else run.__qualname__
 
 
 async def _cancel(tasks: list[asyncio.Task[None]]) -> None:

@@ -28,6 +28,7 @@ from trainshed.api.objects import POD_GROUP
 from trainshed.api.status import ConditionType, Status
 from trainshed.client import ApiError
 from trainshed.plan.failures import APPLICATION, DISRUPTION, INFRASTRUCTURE
+from trainshed.plan.messages.progress_reports import ACCEPTED, FORWARDED, ReportRefusal
 
 from .observed_pods import FailedPods, StartupTimes
 
@@ -234,6 +235,14 @@ class Metrics:
             registry=own,
             buckets=STARTUP_BUCKETS,
         )
+        self._reports = Counter(
+            "trainshed_progress_reports",
+            "Reports of trainings that were received, by what became of them.",
+            ("answer",),
+            registry=own,
+        )
+        for answer in (ACCEPTED, FORWARDED, *ReportRefusal):
+            self._reports.labels(answer)
         self._failed_pods, self._starting = FailedPods(), StartupTimes()
         self.gauges = Gauges(own)
         self._jobs = Gauge("trainshed_jobs", "Jobs by state.", ("framework", "state"), registry=own)
@@ -274,6 +283,10 @@ class Metrics:
         """
         label = str(code or "none") if code in CODES else f"{code // 100}xx"
         self._request_counter(verb, resource, label).inc()
+
+    def count_report(self, answer: str) -> None:
+        """Count a report of a training by what became of it."""
+        self._reports.labels(answer).inc()
 
     def on_status_stored(self, snapshot: Snapshot, after: Status) -> None:
         """Count what changed between the snapshot's status and the stored one."""

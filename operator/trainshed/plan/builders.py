@@ -21,7 +21,7 @@ from trainshed.api.framework import (
 from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy
 from trainshed.api.objects import JOB_TRACKING_FINALIZER
 
-from . import init_containers, services
+from . import init_containers, reporting_pods, services
 
 #: With this policy the last log lines of a failure are in the pod's status: no permission to read logs is needed.
 TERMINATION_MESSAGE: Document = {"terminationMessagePolicy": "FallbackToLogsOnError"}
@@ -59,6 +59,7 @@ def pod_maker(
         spec.update(_grace(job, spec))
         if avoided_nodes:
             spec["affinity"] = _away_from(avoided_nodes, spec.get("affinity") or {})
+        reporting_pods.equip(framework, job, job_defaults, spec)
         spec.update({field: value for field, value in gang_fields.items() if not spec.get(field)})
         metadata = {
             **shared,

@@ -15,7 +15,7 @@ from trainshed.api.job import Job
 from trainshed.api.objects import LAST_APPLIED_HASH, ROLES, Dependent, DesiredDependent, Phase, Resource
 from trainshed.api.quantities import parse_quantity
 
-from . import builders, pod_groups
+from . import builders, pod_groups, reporting_pods
 from .facts import Facts
 
 
@@ -30,7 +30,7 @@ def desired(facts: Facts) -> tuple[DesiredDependent, ...]:
     none = job.deleting or (ends and facts.terminating)
     pods = PodNames(_running(facts), () if none else (pod.name for pod in facts.snapshot.pods))
     own = facts.framework.hooks.dependents(job, facts.snapshot.job_defaults, pods)
-    return (*pod_groups.desired(facts), *own)
+    return (*pod_groups.desired(facts), *own, *reporting_pods.desired(facts.snapshot))
 
 
 def apply(facts: Facts) -> tuple[Action, ...]:

@@ -15,16 +15,21 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Right:
-    """One verb on one resource of an API group; in one namespace, or everywhere if it has no name."""
+    """One verb on one resource of an API group; in one namespace, or everywhere if it has no name.
+
+    A right that is `named` is one to objects with certain names only.
+    """
 
     group: str
     resource: str
     verb: str
     namespace: str = ""
+    named: bool = False
 
     def __str__(self) -> str:
         where = f" in {self.namespace}" if self.namespace else ""
-        return f"{self.verb} {self.resource}{f'.{self.group}' if self.group else ''}{where}"
+        which = " of a certain name" if self.named else ""
+        return f"{self.verb} {self.resource}{which}{f'.{self.group}' if self.group else ''}{where}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,10 @@ def lines() -> tuple[Line, ...]:
 
 
 def _line(entry: Document) -> Line:
-    rights = {Right(entry["group"], plural, verb) for plural in entry["resources"] for verb in entry["verbs"]}
+    named = bool(entry.get("named"))
+    rights = {
+        Right(entry["group"], plural, verb, named=named) for plural in entry["resources"] for verb in entry["verbs"]
+    }
     return Line(frozenset(rights), entry["why"], frozenset(entry.get("parts", ())), entry.get("held", ""))
 
 
@@ -86,4 +94,5 @@ def _of(role: Document, namespace: str) -> Iterator[Right]:
     for rule in role["rules"]:
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
-                yield from (Right(group, resource, verb, namespace) for verb in rule["verbs"])
+                named = bool(rule.get("resourceNames"))
+                yield from (Right(group, resource, verb, namespace, named) for verb in rule["verbs"])

@@ -14,7 +14,7 @@ from .rights import Right, granted, lines, written
 
 pytestmark = pytest.mark.usefixtures("helm")
 USUAL = frozenset(("tfjob", "pytorchjob", "mpijob", "mpi", "lease"))
-LEASES = "leases"
+LEASES, TOKENS = "leases", "tokenreviews"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,10 @@ CASES = {
     "KAI": Case(("gangScheduler=kai-scheduler",), USUAL),
     "newer MPIJobs": Case(("mpi.version=v2beta1",), USUAL - {"mpi"} | {"mpi-v2beta1"}),
     "TFJobs alone": Case(ALONE, frozenset(("tfjob", "lease")), kinds=("TFJob",)),
+    "reports": Case(("progress.endpoint.enabled=true",), USUAL | {"progress"}),
+    "reports of two namespaces": Case(
+        ("progress.endpoint.enabled=true", "namespaces={a,b}"), USUAL | {"progress"}, ("a", "b")
+    ),
     "no MPIJobs": Case(without("mpijob"), USUAL - {"mpi", "mpijob"}, kinds=tuple(KINDS.keys() - {"MPIJob"})),
     "one replica": Case(("leaderElection.enabled=false", "replicas=1"), USUAL - {"lease"}),
     "two namespaces": Case(
@@ -61,7 +65,9 @@ def test_exactly_the_documented_rights_are_granted(case: Case):
 
 
 def _placed(right: Right, namespace: str) -> Right:
-    return replace(right, namespace="trainshed-system" if right.resource == LEASES else namespace)
+    if right.resource == TOKENS:
+        return right
+    return replace(right, namespace="trainshed-system" if right.resource == LEASES or right.named else namespace)
 
 
 def test_every_right_has_one_documented_reason():
@@ -74,7 +80,7 @@ def test_no_right_allows_privilege_escalation():
     for right in (right for line in lines() for right in line.rights):
         assert "*" not in (right.group, right.resource, right.verb), right
         assert right.verb not in ("escalate", "bind", "impersonate", "deletecollection"), right
-        assert right.resource != "secrets" or right.verb == "create", right
+        assert right.resource != "secrets" or right.verb == "create" or right.named, right
         assert right.resource not in ("serviceaccounts/token", "nodes", "nodes/proxy", "namespaces"), right
         assert right.resource != "pods/log" or right.verb == "get", right
         assert right.group not in ("admissionregistration.k8s.io", "apiextensions.k8s.io", "certificates.k8s.io"), right

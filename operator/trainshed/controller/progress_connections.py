@@ -1,0 +1,100 @@
+"""The connections of the progress endpoint: how many an address and all of them have, and how long one lasts."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+
+#: The most connections of all and of an address, the seconds that one lasts, and those of its handshake. A client sends
+#: one small request and gives up after five seconds.
+MAX_CONNECTIONS, OF_ADDRESS, SECONDS, HANDSHAKE = 512, 16, 15.0, 5.0
+
+
+class _Connection(asyncio.Protocol):
+    """Passes everything on to the protocol of the server, and remembers when it is over."""
+
+    def __init__(self, inner: asyncio.Protocol) -> None:
+        self._inner = inner
+        self.over = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._inner.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.over.set()
+        self._inner.connection_lost(exc)
+
+
+class TlsConnections:
+    """Accepts connections on a socket. What an address has too many of is closed before its handshake.
+
+    Who opens connections and sends nothing takes neither the files that the process may open nor the places of others.
+    """
+
+    def __init__(self, make: Callable[[], asyncio.Protocol], context: ssl.SSLContext) -> None:
+        self._make = make
+        self._context = context
+        self._of = Counter[str]()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def accept(self, listener: socket.socket) -> None:
+        """Accept connections without end."""
+        loop = asyncio.get_running_loop()
+        listener.setblocking(False)  # noqa: FBT003 - the standard library's signature
+        while True:
+            try:
+                connection, address = await loop.sock_accept(listener)
+            except OSError:  # the client is gone already, or the process has no files left
+                await asyncio.sleep(0.1)
+                continue
+            host = str(address[0])
+            if len(self._tasks) >= MAX_CONNECTIONS or self._of[host] >= OF_ADDRESS:
+                connection.close()
+                continue
+            self._of[host] += 1
+            task = asyncio.create_task(self._serve(connection, host))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """End all connections."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, connection: socket.socket, host: str) -> None:
+        made = _Connection(self._make())
+        transport: asyncio.BaseTransport | None = None
+        try:
+            async with asyncio.timeout(SECONDS):
+                with suppress(OSError):  # among them: the handshake has failed
+                    transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
+                        lambda: made, connection, ssl=self._context, ssl_handshake_timeout=HANDSHAKE
+                    )
+                    await made.over.wait()
+        except TimeoutError:
+            pass
+        finally:
+            if isinstance(transport, asyncio.WriteTransport):
+                transport.abort()
+            else:
+                connection.close()
+            self._of[host] -= 1
+            if not self._of[host]:
+                del self._of[host]
