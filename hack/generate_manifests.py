@@ -117,7 +117,8 @@ def annotations() -> dict[str, Any]:
     return {
         "prefix": of_jobs.PREFIX,
         "choices": {name: values for name, values in choices.items() if values},
-        "durations": [name for name, values in choices.items() if not values],
+        "durations": [name for name, values in choices.items() if not values and name not in of_jobs.TEXTS],
+        "texts": [*of_jobs.TEXTS],
         "durationForm": of_jobs.DURATION_FORM,
     }
 

@@ -186,7 +186,8 @@ class Job(msgspec.Struct, frozen=True):
     A `queued` job is admitted by Kueue: it gives back its quota by what the status says.
     With `avoid_failed_nodes` new pods prefer other nodes than those on which the job has failed more than once.
     With `track_results` a finalizer holds the pods of the role that defines success until the status has their results.
-    `services` is the form of Services of the pods that are created next. `progress` is where the training reports.
+    `services` is the form of Services of the pods that are created next. `progress` is where the training reports,
+    and `log_expression` its own expression for lines of its log.
     """
 
     kind: str
@@ -209,6 +210,7 @@ class Job(msgspec.Struct, frozen=True):
     track_results: bool = False
     services: ServiceForm = ServiceForm.REPLICA
     progress: ProgressSource = ProgressSource.NONE
+    log_expression: str = ""
     queued: bool = False
     problems: tuple[str, ...] = ()
     annotations: Document = msgspec.field(default_factory=dict)

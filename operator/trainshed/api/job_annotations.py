@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from . import log_patterns
 from .job import ProgressSource, RestartScope, ServiceForm
 from .status import STARTUP_DEADLINE
 
@@ -21,8 +22,10 @@ AVOID_FAILED_NODES = f"{PREFIX}avoid-failed-nodes"
 TRACK_RESULTS = f"{PREFIX}track-results"
 SERVICES = f"{PREFIX}services"
 PROGRESS = f"{PREFIX}progress"
+PROGRESS_PATTERNS = f"{PREFIX}progress-patterns"
 #: All annotations of a job, with their values, the default first (that of SERVICES is a setting of the operator); the
-#: value of those without is a duration. The chart's admission policy and `trainshed render` refuse others.
+#: value of those without is a duration, but for TEXTS. The chart's admission policy and `trainshed render` refuse
+#: others.
 ANNOTATIONS: dict[str, tuple[str, ...]] = {
     RESTART_SCOPE: ("Auto", *RestartScope),
     ON_DISRUPTION: ("Replace", "Fail"),
@@ -34,7 +37,9 @@ ANNOTATIONS: dict[str, tuple[str, ...]] = {
     TRACK_RESULTS: ("false", "true"),
     SERVICES: (*ServiceForm,),
     PROGRESS: (*ProgressSource,),
+    PROGRESS_PATTERNS: (),
 }
+TEXTS = (PROGRESS_PATTERNS,)
 #: Seconds in which a pod may end by itself, once its job is over. A kubelet needs about two to report the end of a pod
 #: after that of its containers; a sidecar that reports results, such as Katib's metrics collector, polls each second.
 END_GRACE = 30
@@ -57,6 +62,7 @@ class JobAnnotations(msgspec.Struct, frozen=True):
     track_results: bool = False
     services: ServiceForm | None = None
     progress: ProgressSource = ProgressSource.NONE
+    log_expression: str = ""
 
 
 def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tuple[str, ...]]:
@@ -75,6 +81,7 @@ def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tup
         track_results=_choice(annotations, TRACK_RESULTS, problems) == "true",
         services=ServiceForm(_choice(annotations, SERVICES, problems)) if SERVICES in annotations else None,
         progress=ProgressSource(_choice(annotations, PROGRESS, problems)),
+        log_expression=_expression(annotations, problems),
     )
     return found, tuple(problems)
 
@@ -87,6 +94,15 @@ def _choice(annotations: Mapping[str, Any], key: str, problems: list[str]) -> st
     listed = ", ".join(f'"{choice}"' for choice in choices)
     problems.append(f'metadata.annotations[{key}]: Unsupported value: "{value}": supported values: {listed}')
     return choices[0]
+
+
+def _expression(annotations: Mapping[str, Any], problems: list[str]) -> str:
+    if PROGRESS_PATTERNS not in annotations:
+        return ""
+    found, problem = log_patterns.expression(str(annotations[PROGRESS_PATTERNS]))
+    if problem:
+        problems.append(f"metadata.annotations[{PROGRESS_PATTERNS}]: {problem}")
+    return found
 
 
 def _duration(annotations: Mapping[str, Any], key: str, problems: list[str]) -> int | None:

@@ -97,6 +97,7 @@ def assembled(metadata: object, spec: ParsedSpec, framework: Framework, job_defa
         track_results=annotations.track_results and job_defaults.track_results,
         services=form,
         progress=annotations.progress,
+        log_expression=annotations.log_expression,
         queued=spec.queued or _names_kueue(metadata),
         problems=problems or dict(spec.invalid).get(form, ()),
         annotations=_annotations(texts, job_defaults),

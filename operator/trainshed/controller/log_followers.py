@@ -22,6 +22,7 @@ from trainshed.client import ApiError, Forbidden
 from trainshed.client.transport import Path, RestClient
 from trainshed.plan.messages import job_events
 from trainshed.process import job_fields
+from trainshed.progress.log_shapes import by_expression, parse
 from trainshed.progress.tracker import Progress, Tracker
 
 from .cache import Cache
@@ -69,7 +70,8 @@ class LogReader:
 
     def __init__(self, source: LogSource, now: Callable[[], datetime]) -> None:
         self._source, self._now = source, now
-        self._tracker = Tracker(MAX_LINES)
+        own = source.job.log_expression
+        self._tracker = Tracker(MAX_LINES, by_expression(own) if own else parse)
         self._known: Progress | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._reported = -REPORT_EVERY

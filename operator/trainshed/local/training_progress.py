@@ -22,12 +22,14 @@ class TrainingProgress:
     def __init__(self, jobs: Iterable[LocalJob], logs: LogSink, clock: Callable[[], float]) -> None:
         self._logs, self._clock = logs, clock
         self._trackers: dict[str, Tracker] = {}
-        self._containers = {}
+        self._containers: dict[str, str] = {}
+        self._expressions: dict[str, str] = {}
         for item in jobs:
             leader = next((pod for pod in item.pods if JOB_ROLE_LABEL in pod["metadata"]["labels"]), item.pods[0])
             names = [container["name"] for container in leader["spec"]["containers"]]
             own = item.framework.container.name
             self._containers[leader["metadata"]["name"]] = own if own in names else names[0]
+            self._expressions[item.job.name] = item.job.log_expression
 
     def write(self, pod: Document, container: str, chunk: bytes) -> None:
         """Take some output of a container."""
@@ -47,6 +49,10 @@ class TrainingProgress:
     def _read(self, pod: Document, container: str, chunk: bytes) -> None:
         if self._containers.get(pod["metadata"]["name"]) != container:
             return
-        from trainshed.progress.tracker import Tracker  # noqa: PLC0415 - as above
+        if (name := job_name(pod)) not in self._trackers:
+            from trainshed.progress.log_shapes import by_expression, parse  # noqa: PLC0415 - as above
+            from trainshed.progress.tracker import Tracker  # noqa: PLC0415 - as above
 
-        self._trackers.setdefault(job_name(pod), Tracker()).feed(chunk, self._clock())
+            own = self._expressions[name]
+            self._trackers[name] = Tracker(parse_line=by_expression(own) if own else parse)
+        self._trackers[name].feed(chunk, self._clock())

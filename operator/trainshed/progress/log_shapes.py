@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from trainshed.api.log_patterns import compiled
+
 #: Characters of a line that are read, the most metrics of a line, and the longest name and value.
 LONGEST, MOST_METRICS, MOST_TEXT = 2_000, 32, 64
 #: Escape sequences of a terminal.
@@ -86,6 +88,32 @@ def parse(line: str) -> LineReport | None:
         return None
     found = (shape(text) for shape in SHAPES)
     return next((report for report in found if report), None)
+
+
+def by_expression(written: str) -> Callable[[str], LineReport | None]:
+    """Return the parser of a job with an expression of its own, the only lines of which count.
+
+    Its groups `step`, `total`, `epoch` and `epochs` are what they say, all others are metrics.
+    """
+    pattern = compiled(written)
+
+    def parse_own(line: str) -> LineReport | None:
+        found = pattern.search(ANSI.sub("", line[-LONGEST:]))
+        if not found:
+            return None
+        groups = {name: text.strip()[:MOST_TEXT] for name, text in found.groupdict().items() if text}
+        step, total, epochs = (_whole(groups.pop(name, "")) for name in ("step", "total", "epochs"))
+        epoch = _known_number(groups.pop("epoch", ""))
+        return LineReport(step, total, epoch, epochs, tuple(groups.items()))
+
+    return parse_own
+
+
+def _known_number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _bar(text: str) -> LineReport | None:

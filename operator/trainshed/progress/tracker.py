@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from .log_shapes import LineReport, Metrics, parse
@@ -46,7 +48,8 @@ class Tracker:
     Of a log that says much the last `most_lines` of what arrives in a second are read.
     """
 
-    def __init__(self, most_lines: int = MOST_LINES) -> None:
+    def __init__(self, most_lines: int = MOST_LINES, parse_line: Callable[[str], LineReport | None] = parse) -> None:
+        self._parse = parse_line
         self._most_lines = most_lines
         self._epoch: float | None = None
         self._epochs: int | None = None
@@ -83,7 +86,7 @@ class Tracker:
 
     def read(self, line: str, now: float) -> bool:
         """Take a line, or one state of a progress bar; return whether it said something about the training."""
-        report = parse(line)
+        report = self._parse(line)
         if report is None or not self._is_training(report):
             return False
         self._epochs = report.epochs or self._epochs
