@@ -1,0 +1,98 @@
+"""A port of a pod is reached by way of the API server, with bounds on what it answers."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.port_forwards import forwarding
+from support.ras_server import RasServer, answer, counts
+from trainshed.client import Forbidden, NotFound, Unavailable
+from trainshed.client.credentials import Credentials
+from trainshed.client.port_forward import PortForward
+from trainshed.progress.nccl_ras import PORT, Query, TextOnly
+
+POD = ("ml", "mnist-worker-0")
+#: Large enough for several frames.
+LARGE = answer(counts(*range(200)))
+
+
+@pytest.fixture
+def ras() -> Iterator[RasServer]:
+    """Yield a RAS on a port of this machine."""
+    with RasServer(("127.0.0.1", 0), lambda: LARGE) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+async def ask(url: str, seconds: float = 10.0, **credentials) -> Query:
+    """A query of the RAS in a pod."""
+    query = Query()
+    await PortForward(Credentials(url, **credentials)).converse(POD, PORT, query, seconds)
+    return query
+
+
+async def test_the_ras_of_a_pod_is_asked_through_the_api_server(ras):
+    async with forwarding(ras.server_address) as (server, url):
+        query = await ask(url, token="t")
+    assert len(query.answer(0.0).communicators[0].ranks) == 200
+    assert server.asked == [("/api/v1/namespaces/ml/pods/mnist-worker-0/portforward?ports=28028", "Bearer t")]
+    assert ras.asked == ["client protocol 2", "timeout 5", "set format json", "verbose status"]
+
+
+async def test_an_old_nccl_is_recognised(ras):
+    ras.version = "2.26.2"
+    async with forwarding(ras.server_address) as (_, url):
+        query = await ask(url)
+    with pytest.raises(TextOnly, match=r"2\.26\.2"):
+        query.answer(0.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "words"),
+    [
+        (403, Forbidden, "no right to get and create it"),
+        (404, NotFound, "no pod mnist-worker-0"),
+        (401, Unavailable, "does not accept the credentials"),
+        (500, Unavailable, "500"),
+    ],
+)
+async def test_a_refusal_is_an_error_of_the_api(ras, status, kind, words):
+    async with forwarding(ras.server_address) as (server, url):
+        server.refusals.append(status)
+        with pytest.raises(kind, match=words):
+            await ask(url)
+
+
+async def test_a_rejected_token_is_read_again(ras, tmp_path: Path):
+    (tmp_path / "token").write_text("t")
+    async with forwarding(ras.server_address) as (server, url):
+        server.refusals.append(401)
+        query = await ask(url, token_file=str(tmp_path / "token"))
+    assert query.done
+    assert len(server.asked) == 2
+
+
+async def test_a_port_on_which_nothing_listens_is_said():
+    async with forwarding(("127.0.0.1", 1)) as (_, url):
+        with pytest.raises(Unavailable, match=r"port 28028 of pod mnist-worker-0: dial tcp4 .* connection refused"):
+            await ask(url)
+
+
+async def test_a_port_that_does_not_answer_is_given_up():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        async with forwarding(silent.getsockname()) as (_, url):
+            with pytest.raises(Unavailable, match="not answered within 0 s"):
+                await ask(url, seconds=0.3)
+
+
+async def test_a_server_that_is_not_there_is_an_error():
+    with pytest.raises(Unavailable, match="pods/portforward"):
+        await ask("http://127.0.0.1:1")
