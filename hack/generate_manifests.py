@@ -67,6 +67,8 @@ PROGRESS_RULES: Rules = (("", ["pods/log"], ["get"]),)
 ENDPOINT_RULES: Rules = CONFIG_MAPS
 TOKEN_RULES: Rules = (("authentication.k8s.io", ["tokenreviews"], ["create"]),)
 CERTIFICATE_RULES: Rules = (("", ["secrets"], ["get", "update"]),)
+#: For --nccl-ras: to ask NCCL in pods. A WebSocket is opened by GET, and newer API servers check `create` as well.
+RAS_RULES: Rules = (("", ["pods/portforward"], ["get", "create"]),)
 #: In the operator's own namespace: the leader-election Lease.
 LEASE_RULES: Rules = (("coordination.k8s.io", ["leases"], ["create", "get", "update"]),)
 #: Rules for users: edit jobs, or view them. v1's edit role includes objects that are used together with jobs.
@@ -140,6 +142,7 @@ def rights() -> dict[str, Any]:
         "progress-endpoint": _rules(ENDPOINT_RULES),
         "tokens": _rules(TOKEN_RULES),
         "certificate": _rules(CERTIFICATE_RULES),
+        "nccl-ras": _rules(RAS_RULES),
         "lease": _rules(LEASE_RULES),
         "people": {"edit": _rules(EDIT_RULES), "v1Edit": _rules(V1_EDIT_RULES), "view": _rules(VIEW_RULES)},
     }

@@ -1,7 +1,7 @@
 """A server that speaks the protocol of NCCL's RAS, without NCCL: as a program in a pod, and in the process of a test.
 
-It needs the standard library only. As a program it answers for `--ranks` ranks on this host, each with a step a second;
-after `--still-after` seconds rank 1 no longer begins an operation, and the others wait for it.
+It needs the standard library only. As a program it answers for one rank on each of `--hosts`, each with a step a
+second; after `--still-after` seconds rank 1 no longer begins an operation, and the others wait for it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import socket
 import socketserver
 import time
 from collections.abc import Callable, Iterable
@@ -107,15 +108,18 @@ class _Client(socketserver.StreamRequestHandler):
 def main() -> None:
     """Serve until the process is ended."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--hosts", type=lambda names: names.split(","), default=["localhost"] * 2)
     parser.add_argument("--still-after", type=float, default=1e9)
     options = parser.parse_args()
-    began = time.monotonic()
+    began, numbers = time.monotonic(), range(len(options.hosts))
 
     def state() -> bytes:
         seconds = min(time.monotonic() - began, options.still_after)
         ahead, is_still = int(seconds) + 1, seconds >= options.still_after
-        return answer(counts(*(ahead - (number == 1 and is_still) for number in range(options.ranks))))
+        return answer(communicator("a1", [at(number, ahead - (number == 1 and is_still)) for number in numbers]))
+
+    def at(number: int, count: int) -> dict[str, Any]:
+        return rank(number, {"AllReduce": count}, socket.gethostbyname(options.hosts[number]))
 
     RasServer(("localhost", PORT), state).serve_forever()
 

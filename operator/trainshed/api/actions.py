@@ -11,6 +11,7 @@ import msgspec
 from .framework import Framework, JobDefaults
 from .job import Document, Job
 from .objects import Dependent, Pod, Resource, Service
+from .signs import Signs
 from .status import Status, TrainerStatus
 
 
@@ -61,7 +62,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     stored the status, so that it knows all pods of its counts that have left the watch since. `answers` are the
     dependents with digests as the API server had them after this process wrote them last, by uid. `scale_down` is the
     last one that this process has carried out, None if it was long ago. `training` is the last report of the training
-    that this process has got. `authorities` are the CAs of the endpoint to which pods report, in PEM.
+    that this process has got, and `signs` say whether it advances. `authorities` are the CAs of the endpoint to which
+    pods report, in PEM.
     """
 
     job: Job
@@ -83,6 +85,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     scale_down: ScaleDown | None = None
     training: TrainerStatus | None = None
     authorities: str = ""
+    signs: Signs = Signs()
 
 
 def all_pods(snapshot: Snapshot) -> tuple[Pod, ...]:

@@ -161,11 +161,12 @@ FIELDS = {
     "status.conditions.lastUpdateTime": "When any part of the condition last changed.",
     "status.conditions.lastTransitionTime": "When the condition last became True or False.",
     "status.blocked": "Why pods cannot be created, do not run or do not terminate; missing otherwise.",
+    "status.stalled": "Why the training is taken to hang (trainshed.dev/hang-deadline); missing otherwise.",
     "status.ending": "How a job of a queue will end once its pods hold no resources; missing otherwise.",
     "status.ending.type": "SuccessCriteriaMet or FailureTarget.",
     **{
         f"status.{part}.{field}": text
-        for part in ("blocked", "ending")
+        for part in ("blocked", "stalled", "ending")
         for field, text in {
             "reason": "The reason, in one word.",
             "message": "The reason in one or more sentences.",
@@ -223,7 +224,8 @@ FIELDS = {
     "status.failure.container": "The container, if it is not the framework's.",
     "status.failure.node": "The node.",
     "status.failure.class": (
-        "Application, Infrastructure, Disruption or Cascading: whether the failure counts, and whether it is retried."
+        "Application, Infrastructure, Disruption, Cascading or Hang: whether the failure counts, and whether it is"
+        " retried."
     ),
     "status.failure.reason": "The reason that Kubernetes reports, such as OOMKilled, or one of the operator's.",
     "status.failure.message": "The failure in one sentence.",

@@ -182,7 +182,7 @@ class Job(msgspec.Struct, frozen=True):
 
     `problems` are the messages of its validation, empty for a valid job. `options` are those of its kind (see
     `options_as`). `annotations` are the user's that the planner reads. `force_delete_after`, `startup_deadline`,
-    `pod_end_grace` and `checkpoint_grace` are in seconds; the latter is how long a replica may save on SIGTERM.
+    `pod_end_grace`, `checkpoint_grace` (how long a replica may save on SIGTERM) and `hang_deadline` are in seconds.
     A `queued` job is admitted by Kueue: it gives back its quota by what the status says.
     With `avoid_failed_nodes` new pods prefer other nodes than those on which the job has failed more than once.
     With `track_results` a finalizer holds the pods of the role that defines success until the status has their results.
@@ -207,6 +207,8 @@ class Job(msgspec.Struct, frozen=True):
     pod_end_grace: int = 30
     checkpoint_grace: int | None = None
     avoid_failed_nodes: bool = False
+    hang_deadline: int | None = None
+    restarts_when_hung: bool = False
     track_results: bool = False
     services: ServiceForm = ServiceForm.REPLICA
     progress: ProgressSource = ProgressSource.NONE

@@ -23,6 +23,8 @@ TRACK_RESULTS = f"{PREFIX}track-results"
 SERVICES = f"{PREFIX}services"
 PROGRESS = f"{PREFIX}progress"
 PROGRESS_PATTERNS = f"{PREFIX}progress-patterns"
+HANG_DEADLINE = f"{PREFIX}hang-deadline"
+HANG_ACTION = f"{PREFIX}hang-action"
 #: All annotations of a job, with their values, the default first (that of SERVICES is a setting of the operator); the
 #: value of those without is a duration, but for TEXTS. The chart's admission policy and `trainshed render` refuse
 #: others.
@@ -38,6 +40,8 @@ ANNOTATIONS: dict[str, tuple[str, ...]] = {
     SERVICES: (*ServiceForm,),
     PROGRESS: (*ProgressSource,),
     PROGRESS_PATTERNS: (),
+    HANG_DEADLINE: (),
+    HANG_ACTION: ("Notify", "Restart"),
 }
 TEXTS = (PROGRESS_PATTERNS,)
 #: Seconds in which a pod may end by itself, once its job is over. A kubelet needs about two to report the end of a pod
@@ -63,6 +67,8 @@ class JobAnnotations(msgspec.Struct, frozen=True):
     services: ServiceForm | None = None
     progress: ProgressSource = ProgressSource.NONE
     log_expression: str = ""
+    hang_deadline: int | None = None
+    restarts_when_hung: bool = False
 
 
 def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tuple[str, ...]]:
@@ -82,6 +88,8 @@ def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tup
         services=ServiceForm(_choice(annotations, SERVICES, problems)) if SERVICES in annotations else None,
         progress=ProgressSource(_choice(annotations, PROGRESS, problems)),
         log_expression=_expression(annotations, problems),
+        hang_deadline=_duration(annotations, HANG_DEADLINE, problems),
+        restarts_when_hung=_choice(annotations, HANG_ACTION, problems) == "Restart",
     )
     return found, tuple(problems)
 

@@ -70,7 +70,8 @@ class Pod(msgspec.Struct, frozen=True):
     (in seconds). `finalizers` are those of others; `has_finalizer` is true if the pod has Trainshed's. `template_hash`
     is "" for a pod of training-operator v1. `service` is the name of the job's one Service that the pod's name resolves
     by, "" for a pod with a Service of its own. `owner_kind` and `owner_name` are the kind and the name of the job that
-    controls it. A `quiet` pod runs, and its containers have done nothing else so far: this is computed from the others.
+    controls it. In a `debugged` pod an ephemeral container runs. A `quiet` pod runs, and its containers have done
+    nothing else so far: this is computed from the others.
     """
 
     name: str
@@ -104,6 +105,8 @@ class Pod(msgspec.Struct, frozen=True):
     service: str = ""
     owner_kind: str = ""
     owner_name: str = ""
+    ip: str = ""
+    debugged: bool = False
     quiet: bool = False
 
     def __post_init__(self) -> None:

@@ -94,6 +94,8 @@ def assembled(metadata: object, spec: ParsedSpec, framework: Framework, job_defa
         pod_end_grace=annotations.pod_end_grace,
         checkpoint_grace=annotations.checkpoint_grace,
         avoid_failed_nodes=annotations.avoid_failed_nodes,
+        hang_deadline=annotations.hang_deadline,
+        restarts_when_hung=annotations.restarts_when_hung,
         track_results=annotations.track_results and job_defaults.track_results,
         services=form,
         progress=annotations.progress,

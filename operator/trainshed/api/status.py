@@ -36,8 +36,8 @@ Metrics = tuple[tuple[str, str], ...]
 class ConditionType(StrEnum):
     """The condition types of v1, and those of `EXTRA`.
 
-    `Blocked` is true while pods cannot be created, run or deleted. The last two are batch/v1's: they announce how a job
-    of a queue ends while its pods still hold resources.
+    `Blocked` is true while pods cannot be created, run or deleted, `Stalled` while the training does not advance. The
+    last two are batch/v1's: they announce how a job of a queue ends while its pods still hold resources.
     """
 
     CREATED = "Created"
@@ -47,13 +47,16 @@ class ConditionType(StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     BLOCKED = "Blocked"
+    STALLED = "Stalled"
     SUCCESS_CRITERIA_MET = "SuccessCriteriaMet"
     FAILURE_TARGET = "FailureTarget"
 
 
 #: The condition types that v1 does not have. They are stored beside `conditions`, because clients of v1 take the newest
 #: true condition and know only v1's types (docs/decisions/only-v1-conditions.md).
-EXTRA = (ConditionType.BLOCKED, ConditionType.SUCCESS_CRITERIA_MET, ConditionType.FAILURE_TARGET)
+EXTRA = (ConditionType.BLOCKED, ConditionType.STALLED, ConditionType.SUCCESS_CRITERIA_MET, ConditionType.FAILURE_TARGET)
+#: Those of them that are fields of their own in the status, while they are true.
+OWN_FIELDS = {ConditionType.BLOCKED: "blocked", ConditionType.STALLED: "stalled"}
 #: The terminal condition types, each with the one that announces it.
 TERMINAL = {
     ConditionType.SUCCEEDED: ConditionType.SUCCESS_CRITERIA_MET,

@@ -35,6 +35,7 @@ from .status import (
     MAX_TERMINATION_MESSAGE_BYTES,
     MAX_WAITING,
     MAX_WAITING_MESSAGE_BYTES,
+    OWN_FIELDS,
     TERMINAL,
     Condition,
     ConditionType,
@@ -68,7 +69,7 @@ def status_document(status: Status) -> dict[str, Any]:
     }
     whole = {
         "conditions": [_condition_document(item) for item in status.conditions if item.type not in EXTRA],
-        "blocked": _extra_document(status.condition(ConditionType.BLOCKED)),
+        **{field: _extra_document(status.condition(kind)) for kind, field in OWN_FIELDS.items()},
         "ending": _extra_document(status.ending, ("type",)),
         "replicaStatuses": {
             role: _replica_status_document(replica_status) for role, replica_status in replica_statuses.items()
@@ -96,11 +97,8 @@ def status_document(status: Status) -> dict[str, Any]:
 def status_patch(job: Job, before: Status, after: Status) -> dict[str, Any]:
     """Return the merge patch (RFC 7386) for the status; the job's uid and resourceVersion are preconditions."""
     ready = sum(replica_status.ready for replica_status in after.replica_statuses.values())
-    columns = {
-        "ready": f"{ready}/{job.size}",
-        "restarts": after.retries.used,
-        "totalRestarts": after.retries.total,
-    }  # kubectl prints zeros too
+    counts = {"restarts": after.retries.used, "totalRestarts": after.retries.total}  # kubectl prints zeros too
+    columns = {"ready": f"{ready}/{job.size}", **counts}
     columns |= {"progress": after.trainer.column} if after.trainer else {}
     difference = _difference(status_document(before), status_document(after)) | fitted(columns, STATUS)
     return {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": difference}
@@ -297,13 +295,14 @@ def _parse_conditions(status: Mapping[str, Any]) -> tuple[Condition, ...]:
     Version 0.1 stored them among the others. An announced end is a decision, and is still accepted there; the
     planner sets Blocked again, and an entry of it goes with the next change of the others.
     """
-    blocked, ending = as_mapping(status.get("blocked")), as_mapping(status.get("ending"))
-    extra = [{**blocked, "type": ConditionType.BLOCKED, "status": "True"}] if blocked else []
+    ending = as_mapping(status.get("ending"))
+    own = ((kind, as_mapping(status.get(field))) for kind, field in OWN_FIELDS.items())
+    extra = [{**details, "type": kind, "status": "True"} for kind, details in own if details]
     extra += [{**ending, "status": "True"}] if ending.get("type") in TERMINAL.values() else []
     found: dict[ConditionType, Condition] = {}
     for item in (*as_sequence(status.get("conditions")), *extra):
         condition = _parse_condition(item)
-        if condition and (condition.type is not ConditionType.BLOCKED or item in extra):
+        if condition and (condition.type not in OWN_FIELDS or item in extra):
             found.setdefault(condition.type, condition)
     return tuple(sorted(found.values(), key=lambda condition: condition.type in EXTRA))
 

@@ -29,7 +29,7 @@ STATUS: dict[str, Any] = {
                 "properties": dict.fromkeys(("type", "status"), TEXT) | DETAILS,
             },
         },
-        "blocked": {"type": "object", "properties": DETAILS},
+        **{key: {"type": "object", "properties": DETAILS} for key in ("blocked", "stalled")},
         "ending": {"type": "object", "properties": {"type": TEXT} | DETAILS},
         "replicaStatuses": {
             "type": "object",

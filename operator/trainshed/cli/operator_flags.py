@@ -246,6 +246,11 @@ FLAGS: tuple[click.Option, ...] = (
     ),
     click.Option(["--job-metrics"], is_flag=True, help="Export time series for each unfinished job."),
     click.Option(
+        ["--nccl-ras"],
+        is_flag=True,
+        help="Ask NCCL by port-forwards whether ranks of jobs with trainshed.dev/hang-deadline wait for each other.",
+    ),
+    click.Option(
         ["--kube-api-qps", "qps"],
         default=DEFAULTS.qps,
         show_default=True,

@@ -89,6 +89,8 @@ class PodStatus(msgspec.Struct, gc=False, rename="camel"):
     conditions: list[PodCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
+    ephemeral_container_statuses: list[ContainerStatus] | None = None
+    pod_ip: str | None = msgspec.field(default=None, name="podIP")
 
 
 class DeclaredContainer(msgspec.Struct, gc=False, rename="camel"):
@@ -173,6 +175,8 @@ def pod(found: PodObject) -> Pod:
         service=_name(annotations.service),
         owner_kind=_name(meta.controller_reference.kind),
         owner_name=_name(meta.controller_reference.name),
+        ip=_name(status.pod_ip),
+        debugged=any(one.state and one.state.running for one in status.ephemeral_container_statuses or ()),
     )
 
 

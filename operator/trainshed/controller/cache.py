@@ -171,6 +171,7 @@ class Cache:
             scale_down=self.scale_downs.last(record.job, now),
             training=self.training.of(record.uid),
             authorities=self._authorities,
+            signs=self.training.signs(record.job, now),
         )
         return self.left_pods.in_snapshot(snapshot)
 

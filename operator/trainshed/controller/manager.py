@@ -22,6 +22,7 @@ from trainshed.client.credentials import Credentials, NoCredentials
 from trainshed.client.flow_control import TokenBucket
 from trainshed.client.http import HttpTransport
 from trainshed.client.kubeconfig import find_credentials
+from trainshed.client.port_forward import PortForward
 from trainshed.client.transport import RestClient, Transport
 from trainshed.config import Config, bind_address
 from trainshed.event_loop import EventLoop
@@ -35,6 +36,7 @@ from .log_followers import LogFollowers
 from .metrics import Metrics, MetricScope
 from .namespaces import Controller, NamespaceCache, Scope, discover_gang_resources
 from .orphans import Orphans
+from .ras_polls import RasPolls
 
 #: Seconds at shutdown: for running reconciles to finish, then for requests in flight to be answered, and for the last
 #: Events to be written; releasing the Lease may take what is left of ALTOGETHER. With kopf the shutdown takes at most
@@ -61,7 +63,14 @@ class Operator:
     background task exited unexpectedly.
     """
 
-    def __init__(self, settings: Config, frameworks: tuple[Framework, ...], transport: Transport, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: Config,
+        frameworks: tuple[Framework, ...],
+        transport: Transport,
+        clock: Clock,
+        forward: PortForward | None = None,
+    ) -> None:
         self._settings = settings
         self._clock = clock
         self._metrics = Metrics()
@@ -79,6 +88,7 @@ class Operator:
         self._followers = LogFollowers(self._rest, self._controller.recorder, clock.now, settings.log_follows)
         for namespaced in self._caches.all.values() if settings.job_defaults.progress_logs else ():
             namespaced.reconciler.follow = partial(self._followers.saw, namespaced.cache)
+        self._polls = RasPolls(forward, self._controller.recorder, clock.now) if forward else None
         self._labels = {framework.kind: framework.label for framework in frameworks}
         if settings.job_metrics:
             self._metrics.register(JobCollector(self._caches.jobs, clock.now))
@@ -115,6 +125,8 @@ class Operator:
             self._controller.recorder.run,
         ]
         runs += [self._expire_counters, *(informer.run for informer in self._controller.informers)]
+        if self._polls:
+            runs.append(partial(self._ask_ranks, self._polls))
         runs += [self._orphans(namespaced).run for namespaced in self._caches.all.values()]
         if where := _reports_at(self._settings):
             runs.append(partial(self._serve_reports, list(listening_sockets(*where))))
@@ -179,6 +191,9 @@ class Operator:
             await asyncio.sleep(COUNTER_EXPIRY_INTERVAL)
             found = self._caches.namespaces_and_kinds()
             self._metrics.expire({MetricScope(namespace, self._labels[kind]) for namespace, kind in found})
+
+    async def _ask_ranks(self, polls: RasPolls) -> None:
+        await polls.run([namespaced.cache for namespaced in self._caches.all.values()], self._client.may_write)
 
     def _create_task(self, run: Callable[[], Coroutine[Any, Any, None]], name: str) -> asyncio.Task[None]:
         task = asyncio.create_task(run(), name=name)
@@ -271,7 +286,8 @@ async def run_operator(config: Config) -> int:
     frameworks = served(config.mpi_version, config.kinds)
     try:
         credentials = find_credentials(config.kubeconfig, config.context)
-        operator = Operator(config, frameworks, HttpTransport(credentials), clock := Clock())
+        forward = PortForward(credentials) if config.nccl_ras else None
+        operator = Operator(config, frameworks, HttpTransport(credentials), clock := Clock(), forward)
         # Start these before kopf, which treats every task that starts after it as a task of its own that hangs.
         coroutines = (freeze_gc(operator.ready), log_hangs(), exit_after_clock_step(clock, operator))
         tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]

@@ -27,7 +27,7 @@ from trainshed.api.job import JobKey
 from trainshed.api.objects import POD_GROUP
 from trainshed.api.status import ConditionType, Status
 from trainshed.client import ApiError
-from trainshed.plan.failures import APPLICATION, DISRUPTION, INFRASTRUCTURE
+from trainshed.plan.failures import APPLICATION, DISRUPTION, HANG, INFRASTRUCTURE
 from trainshed.plan.messages.progress_reports import ACCEPTED, FORWARDED, ReportRefusal
 
 from .observed_pods import FailedPods, StartupTimes
@@ -163,7 +163,7 @@ CODES = frozenset((0, 200, 201, 202, 400, 401, 403, 404, 405, 406, 409, 410, 413
 #: Why a job failed or was restarted: its spec is invalid, its deadline has passed, or the class of its first failure.
 #: `Other` means that the status has no class.
 INVALID, DEADLINE, OTHER = "Invalid", "Deadline", "Other"
-CLASSES = (APPLICATION, INFRASTRUCTURE, DISRUPTION, OTHER)
+CLASSES = (APPLICATION, INFRASTRUCTURE, DISRUPTION, HANG, OTHER)
 FAILURE_CLASSES = (INVALID, DEADLINE, *CLASSES)
 
 
@@ -186,7 +186,7 @@ def cause_of_failure(snapshot: Snapshot, after: Status) -> str:
 
 
 #: Every state of a job as a label value; Pending means that no condition is set yet.
-STATES = ("Pending", *(str(kind) for kind in ConditionType))
+STATES = ("Pending", *(str(kind) for kind in ConditionType if kind is not ConditionType.STALLED))
 #: Buckets in seconds. A reconcile without requests takes a millisecond, one that creates a thousand pods many seconds.
 RECONCILE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 #: Buckets in seconds. Pods of a small job start at once if their images are present; others wait hours for quota.
@@ -227,6 +227,9 @@ class Metrics:
         )
         self._restarts = Counter(
             "trainshed_jobs_restarted", "Restarts by failure class.", ("framework", "class"), registry=own
+        )
+        self._stalled = Counter(
+            "trainshed_jobs_stalled", "Jobs that have turned Stalled.", ("framework",), registry=own
         )
         self._startup_times = Histogram(
             "trainshed_job_startup_seconds",
@@ -304,6 +307,8 @@ class Metrics:
             self._failures.labels(label, cause_of_failure(snapshot, after)).inc()
         if turned["training_operator_jobs_restarted"]:
             self._restarts.labels(label, cause_of_restart(before, after)).inc()
+        if after.turned_true(ConditionType.STALLED, before):
+            self._stalled.labels(label).inc()
         self._starting.on_status_stored(snapshot, after)
 
     def on_reconcile(self, snapshot: Snapshot) -> None:
@@ -348,6 +353,7 @@ class Metrics:
         """
         for kind, framework in labels.items():
             self._startup_times.labels(framework)
+            self._stalled.labels(framework)
             self._errors.statuses.labels(framework)
             for word in FAILURE_CLASSES:
                 self._failures.labels(framework, word)

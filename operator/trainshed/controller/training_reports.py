@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from itertools import pairwise
 from statistics import median
 
 import msgspec
 
-from trainshed.api.job import JobKey
+from trainshed.api.job import Job, JobKey
+from trainshed.api.signs import Operations, Signs, Steps
 from trainshed.api.status import REPORT_INTERVAL, TrainerStatus
 
 #: The number of jobs of which a report is kept, those that have reported last, and of steps of each.
 MAX_JOBS, MAX_STEPS = 10_000, 64
+#: Seconds between two steps of which the time says something: those of a progress bar arrive many at a time, because
+#: container runtimes keep back a line without an end until it has 16 KiB.
+APART = 5.0
 
 
 class _Training(msgspec.Struct):
@@ -38,6 +42,9 @@ class TrainingReports:
     def __init__(self, wake: Callable[[JobKey], None]) -> None:
         self._wake = wake
         self._known: OrderedDict[str, _Training] = OrderedDict()
+        #: By uid: what NCCL says of the ranks of a job, and since when this process looks after one that may hang.
+        self.operations: dict[str, Operations] = {}
+        self._watched: dict[str, datetime] = {}
 
     def report(self, key: JobKey, uid: str, status: TrainerStatus, pod: str = "") -> None:
         """Keep a report, whose time is that of its arrival, and wake the job soon if it says something new."""
@@ -79,8 +86,27 @@ class TrainingReports:
         times = [(now - then) / (step - before) for (then, before), (now, step) in pairwise(pairs)]
         return median(times) if times else None
 
+    def steps(self, uid: str) -> Steps | None:
+        """Return what is known of the steps of a job; None until it has reported two, APART from each other."""
+        known = self._known.get(uid)
+        pairs = list(pairwise(_apart(known.steps))) if known else []
+        if known is None or not pairs:
+            return None
+        usual = median((now - then) / (step - before) for (then, before), (now, step) in pairs)
+        gap = median(now - then for (then, _), (now, _) in pairs)
+        return Steps(known.advanced, known.steps[-1][1], usual, gap)
+
+    def signs(self, job: Job, now: datetime) -> Signs:
+        """Return what is known of whether the training of a job advances, if it is to be noticed that it hangs."""
+        if job.hang_deadline is None:
+            return Signs()
+        watched = self._watched.setdefault(job.uid, now)
+        return Signs(self.steps(job.uid), self.operations.get(job.uid), watched)
+
     def forget(self, uid: str) -> None:
         """Forget a deleted job."""
+        self.operations.pop(uid, None)
+        self._watched.pop(uid, None)
         known = self._known.pop(uid, None)
         if known and known.timer:
             known.timer.cancel()
@@ -89,6 +115,14 @@ class TrainingReports:
         known = self._known[uid]
         known.timer, known.woken = None, asyncio.get_running_loop().time()
         self._wake(key)
+
+
+def _apart(steps: Iterable[tuple[float, int]]) -> Iterator[tuple[float, int]]:
+    last = float("-inf")
+    for time, step in steps:
+        if time - last >= APART:
+            last = time
+            yield time, step
 
 
 def _take_step(known: _Training, status: TrainerStatus, pod: str) -> None:

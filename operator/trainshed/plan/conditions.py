@@ -69,7 +69,12 @@ def _transition(status: Status, kind: ConditionType, now: datetime) -> datetime:
 
 
 def with_state(status: Status) -> Status:
-    """Return the status with the state and reason that its conditions give, and nothing waiting if it has no pods."""
+    """Return the status with the state and reason that its conditions give, and nothing waiting if it has no pods.
+
+    A job that does not run is not Stalled.
+    """
+    if not status.true(ConditionType.RUNNING):
+        status = remove_conditions(status, ConditionType.STALLED)
     found = status.decisive
     state, reason = (str(found.type), found.reason) if found else ("", "")
     waiting = () if status.over or status.true(ConditionType.SUSPENDED) else status.waiting
@@ -110,7 +115,7 @@ def _unchanged(known: Condition, update: ConditionUpdate, *, true: bool) -> bool
 
 
 def _after_terminal(conditions: Conditions) -> Conditions:
-    dropped = (ConditionType.BLOCKED, ConditionType.RESTARTING, *TERMINAL.values())
+    dropped = (ConditionType.BLOCKED, ConditionType.STALLED, ConditionType.RESTARTING, *TERMINAL.values())
     return tuple(
         replace(condition, true=False) if condition.type is ConditionType.RUNNING else condition
         for condition in conditions

@@ -18,6 +18,8 @@ APPLICATION = "Application"
 INFRASTRUCTURE = "Infrastructure"
 DISRUPTION = "Disruption"
 CASCADING = "Cascading"
+#: The job as a whole made no progress (see `hangs.py`); no pod has this class by itself.
+HANG = "Hang"
 
 #: The class of each reason that Kubernetes sets; a container that exited with a reason not listed here is Application.
 #: The names are from Kubernetes' source; the file is named above each group.

@@ -35,11 +35,13 @@ class FailureGroup(msgspec.Struct, frozen=True):
     """The failures to handle now, the earliest first, and how many of them count against backoffLimit.
 
     Replicas that fail `alone` are replaced without those that would restart with them: they had never joined them.
+    All replicas restart `together`, whatever the scope, because of a hang.
     """
 
     failures: dict[Replica, Failure]
     counted: int
     alone: bool = False
+    together: bool = False
 
     @property
     def first(self) -> tuple[Replica, Failure]:
@@ -111,7 +113,8 @@ def container_restarts_exhausted(facts: Facts) -> bool:
 
 def scope(facts: Facts, failed: FailureGroup) -> RestartScope:
     """Return which replicas restart because of these failures."""
-    return RestartScope.REPLICA if failed.alone else facts.scope
+    own = RestartScope.REPLICA if failed.alone else facts.scope
+    return RestartScope.JOB if failed.together else own
 
 
 def restartable(facts: Facts, failed: FailureGroup) -> FailureGroup | None:
@@ -132,7 +135,7 @@ def next_attempt(facts: Facts, failed: FailureGroup) -> Status:
         return _keep_container_restarts(
             facts, replace(status, pending_replacement=(*status.pending_replacement, *uids)), failed.failures
         )
-    together = facts.scope is RestartScope.JOB
+    together = scope(facts, failed) is RestartScope.JOB
     roles = {group.role for group in facts.job.groups} if together else {replica.role for replica in failed.failures}
     return _keep_container_restarts(
         facts, start_attempt(status, roles), (replica for replica in facts.current if replica.role in roles)
@@ -363,7 +366,7 @@ def replicas_restarted(facts: Facts, failed: FailureGroup) -> int:
     if scope(facts, failed) is RestartScope.REPLICA:
         return len(failed.failures)
     roles = {replica.role for replica in failed.failures}
-    groups = (group for group in facts.job.groups if facts.scope is RestartScope.JOB or group.role in roles)
+    groups = (group for group in facts.job.groups if scope(facts, failed) is RestartScope.JOB or group.role in roles)
     return sum(group.count for group in groups)
 
 

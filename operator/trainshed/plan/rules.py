@@ -38,6 +38,7 @@ from . import (
     dependents,
     false_starts,
     final_counts,
+    hangs,
     pod_groups,
     pods,
     restarts,
@@ -188,14 +189,21 @@ def fail(facts: Facts) -> Plan | None:
     group = restarts.failure_group(facts)
     if group is None:
         return None
-    if restarts.backoff_limit_reached(facts, group):
-        update = job_conditions.backoff_limit_reached(facts, job_conditions.backoff_limit_detail(facts, group))
-        return _fatal(facts, group, _finish(facts, update, BACKOFF_LIMIT), restarts.root_cause(group))
+    if (at_limit := _at_limit(facts, group)) is not None:
+        return at_limit
     for replica, failure in group.failures.items():
         if restarts.permanent(facts, replica, failure):
             plan = _finish(facts, job_conditions.failed(facts, replica, failure))
             return _fatal(facts, group, plan, (replica, failure))
     return None
+
+
+def _at_limit(facts: Facts, group: FailureGroup) -> Plan | None:
+    """Return the plan that fails the job if these failures exceed backoffLimit."""
+    if not restarts.backoff_limit_reached(facts, group):
+        return None
+    update = job_conditions.backoff_limit_reached(facts, job_conditions.backoff_limit_detail(facts, group))
+    return _fatal(facts, group, _finish(facts, update, BACKOFF_LIMIT), restarts.root_cause(group))
 
 
 def restart(facts: Facts) -> Plan | None:
@@ -207,6 +215,18 @@ def restart(facts: Facts) -> Plan | None:
     group = restarts.restartable(facts, found) if found else None
     if group is None:
         return None
+    return _restarted(facts, group)
+
+
+def restart_hung(facts: Facts) -> Plan | None:
+    """Restart a job whose training hangs as a whole if its annotations ask for it, or fail it at backoffLimit."""
+    group = hangs.failure_group(facts)
+    if group is None:
+        return None
+    return _at_limit(facts, group) or _restarted(facts, group)
+
+
+def _restarted(facts: Facts, group: FailureGroup) -> Plan:
     cause = replica_failures.with_message(facts, *restarts.root_cause(group))
     cause = replica_failures.with_last_line(cause)
     status = restarts.record_restart(facts, group, _created(facts, restarts.next_attempt(facts, group)), cause)
@@ -232,7 +252,7 @@ def reconcile_replicas(facts: Facts) -> Plan:
     status = _with_blocked(facts, _created(facts, observed_status(facts)))
     if facts.running:
         status = conditions.set_condition(status, job_conditions.running(facts), facts.now)
-    status = _with_additions(facts, status)
+    status = hangs.with_stalled(facts, _with_additions(facts, status))
     after = facts.after(status)
     actions = (
         *dependents.apply(after),
@@ -247,10 +267,11 @@ def reconcile_replicas(facts: Facts) -> Plan:
         *job_events.template_changed(facts, job_conditions.outdated_pods(facts)),
         *job_events.failures(facts),
         *job_events.pods(facts),
+        *job_events.stalled(facts, status),
     )
     requeue_at = _earliest(_deadline(after), _next_retry(after), stuck_pods.next_startup_check(after))
     requeue_at = _earliest(requeue_at, waiting.next_check(facts), pod_groups.next_check(facts))
-    requeue_at = _earliest(requeue_at, scale_downs.earliest_creation(after))
+    requeue_at = _earliest(requeue_at, scale_downs.earliest_creation(after), hangs.next_check(after))
     requeue_at = _earliest(requeue_at, *false_starts.postponed(facts).values(), start_order.next_check(after))
     if pods.more_to_create(actions):
         requeue_at = facts.now
@@ -271,6 +292,7 @@ RULES: tuple[Rule, ...] = (
     fail,  # a failure that must not be retried, or backoffLimit reached
     restart,  # failed replicas move to their next attempt
     start_up,  # start-up deadline exceeded
+    restart_hung,  # no progress, and a restart is wanted then
     reconcile_replicas,  # delete what is stale, create what is missing
 )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from trainshed.api.coerce import parse_count
 from trainshed.api.job import Document
 from trainshed.api.status import BACKOFF_LIMIT, DEADLINE, STARTUP_DEADLINE, Failure
-from trainshed.plan.failures import APPLICATION, DISRUPTION, INFRASTRUCTURE
+from trainshed.plan.failures import APPLICATION, DISRUPTION, HANG, INFRASTRUCTURE
 
 #: What is said of a job that is not over, after one of the cases below.
 RETRIED = "Trainshed tries again by itself."
@@ -255,7 +255,11 @@ BY_CODE = {
     127: COMMAND,
     126: COMMAND,
 }
-BY_CLASS = {INFRASTRUCTURE: NODE, DISRUPTION: TAKEN, APPLICATION: PROGRAM}
+HUNG = (
+    "The training made no progress. If that comes again on the same node, suspect the node or its network; if it is "
+    "always at the same step, suspect the program. While it hangs, trainshed stacks {job} shows what each rank does."
+)
+BY_CLASS = {INFRASTRUCTURE: NODE, DISRUPTION: TAKEN, APPLICATION: PROGRAM, HANG: HUNG}
 #: What is said of resources that no node has at all: no other job can free them.
 NOT_OFFERED = (
     "No node of the cluster offers {names}, so that no end of other jobs helps. Check the name of the resource; ask "
@@ -283,6 +287,11 @@ STOPPED = (
     "stopped once it runs."
 )
 HANGS = "If it makes no progress: trainshed stacks {job} shows what each rank is doing, and which one hangs."
+STALLED = (
+    "Look before it is restarted: trainshed stacks {job} shows what each rank is doing. If a rank is named that is "
+    "behind, begin with it and its node. Then trainshed restart {job} starts the job again from its last checkpoint, "
+    "which trainshed.dev/hang-action: Restart does by itself. If it does train, raise trainshed.dev/hang-deadline."
+)
 BESIDE = (
     "The training goes on. trainshed logs {job} --container {container} says why the container beside it does not run."
 )

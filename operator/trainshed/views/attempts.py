@@ -10,7 +10,7 @@ from trainshed.api.coerce import parse_text, parse_time
 from trainshed.api.job import Document
 from trainshed.api.status import BACKOFF_LIMIT, ConditionType, Failure, Restart
 from trainshed.plan.facts import Facts
-from trainshed.plan.failures import APPLICATION, TERMINATED
+from trainshed.plan.failures import APPLICATION, HANG, TERMINATED
 from trainshed.plan.messages import replica_failures
 from trainshed.plan.messages.phrases import last_line, plural, share
 from trainshed.plan.messages.replica_failures import KNOWN, exited
@@ -45,7 +45,7 @@ def _restart(now: datetime, item: Restart) -> str:
     again = f", and the job ran again after {human(item.recovery_seconds)}" if item.recovery_seconds is not None else ""
     were = "was" if item.replicas_restarted == 1 else "were"
     what = f"{plural(item.replicas_restarted, 'replica')} {were} restarted"
-    free = "" if item.kind == APPLICATION else "; not counted against backoffLimit"
+    free = "" if item.kind in (APPLICATION, HANG) else "; not counted against backoffLimit"
     return f"{_ago(now, item.time)}: {item.replica}{where} {_end(item)}; {what}{again}{free}"
 
 

@@ -198,6 +198,8 @@ def _blocked(facts: Facts) -> Iterator[str]:
         yield f"{decisive.reason}: {decisive.message}"
     if decisive.type is ConditionType.FAILED and not status.failure:
         yield f"{decisive.reason}: {decisive.message}"
+    if stalled := status.condition(ConditionType.STALLED):
+        yield f"Stalled for {_ago(facts, stalled.changed)}: {stalled.message}"
     if facts.job.problems and not status.over:
         yield f"the spec is not valid any more, so that no pod is created: {'; '.join(facts.job.problems)}"
 
@@ -344,6 +346,8 @@ def _no_quota(facts: Facts, reason: str, message: str) -> str:
 def _while_it_waits(facts: Facts, decisive: Condition) -> str:
     """Return what to do about a job that is Blocked or runs: about what it waits for, or failures that come again."""
     status = facts.status
+    if status.true(ConditionType.STALLED):
+        return advice.STALLED
     reasons = [(decisive.reason, decisive.message)] if decisive.type is ConditionType.BLOCKED else []
     reasons += waiting_for(facts)
     reasons += [(item.reason, item.message) for item in status.waiting if item.reason == NOT_CREATED]

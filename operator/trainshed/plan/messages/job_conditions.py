@@ -23,7 +23,7 @@ from trainshed.api.status import (
 from trainshed.plan import restarts
 from trainshed.plan.conditions import ConditionUpdate
 from trainshed.plan.facts import Facts
-from trainshed.plan.failures import APPLICATION, DISRUPTION, INFRASTRUCTURE
+from trainshed.plan.failures import APPLICATION, DISRUPTION, HANG, INFRASTRUCTURE
 from trainshed.plan.restarts import FailureGroup
 
 from . import replica_failures, replica_problems
@@ -108,6 +108,7 @@ def restarting(facts: Facts, group: FailureGroup, after: Status) -> ConditionUpd
     what = {
         DISRUPTION: f"were disrupted ({failure.reason})",
         INFRASTRUCTURE: f"failed with an infrastructure error ({failure.reason})",
+        HANG: "made no progress",
     }
     message = (
         f"job {facts.job.name} is restarting because {replica.role} replica(s) {what.get(failure.kind, 'failed')}."

@@ -10,12 +10,12 @@ from trainshed.api.actions import Action, DeleteDependent, Event, EventType
 from trainshed.api.job import ProgressSource, Replica
 from trainshed.api.job_annotations import CHECKPOINT_ON_SIGTERM, PROGRESS, TRACK_RESULTS
 from trainshed.api.objects import POD_GROUP, Container, Pod
-from trainshed.api.status import Failure
+from trainshed.api.status import ConditionType, Failure, Status
 from trainshed.plan.facts import Facts
 from trainshed.plan.failures import DISRUPTION, SIGKILLED
 from trainshed.plan.restarts import FailureGroup
 
-from . import replica_failures
+from . import replica_failures, standstill
 
 #: The number of pods with Events in one reconcile; Events of more pods would repeat the same.
 MAX_LISTED = 10
@@ -98,6 +98,13 @@ def pod_groups_deleted(actions: tuple[Action, ...]) -> tuple[Event, ...]:
     return tuple(
         Event(EventType.NORMAL, "JobTerminated", message, key=f"JobTerminated/{group.uid}") for group in groups
     )
+
+
+def stalled(facts: Facts, status: Status) -> tuple[Event, ...]:
+    """Return an Event for a job that has turned Stalled with this status."""
+    found = status.condition(ConditionType.STALLED)
+    is_new = found is not None and not facts.status.true(ConditionType.STALLED)
+    return (standstill.event(facts, found),) if found and is_new else ()
 
 
 def invalid_spec(message: str) -> Event:

@@ -15,7 +15,7 @@ from trainshed.api.job import Document, Replica
 from trainshed.api.objects import Container, TerminatedState
 from trainshed.api.status import Failure
 from trainshed.plan.facts import Facts
-from trainshed.plan.failures import APPLICATION, DISRUPTION, NEVER_RAN, culprit
+from trainshed.plan.failures import APPLICATION, DISRUPTION, HANG, NEVER_RAN, culprit
 
 from .phrases import LINE, duration, last_line
 
@@ -33,6 +33,7 @@ KNOWN: Mapping[str, str] = MappingProxyType(
         "DeletionByPodGC": "was removed after its node was lost (DeletionByPodGC)",
         "TerminationByKubelet": "was terminated by the kubelet (TerminationByKubelet)",
         "NodeLost": "was lost with its node (NodeLost)",
+        "NoProgress": "made no progress",
     }
 )
 #: What shells and runtimes mean by these exit codes.
@@ -122,7 +123,7 @@ def _end(failure: Failure, limit: str) -> str:
         return "exited too early" + (f" with code {code}" if code is not None else "")
     if reason in NEVER_RAN:
         return f"could not be started ({reason})"
-    if failure.kind == DISRUPTION:
+    if failure.kind in (DISRUPTION, HANG):
         return KNOWN.get(reason, f"was disrupted ({reason})")
     if code is None:
         return f"{'failed' if failure.kind == APPLICATION else 'failed with an infrastructure error'} ({reason})"

@@ -1,0 +1,130 @@
+"""Whether the training of a job hangs, by the signs that there are, and the restart of one that does.
+
+Without a sign nothing is concluded, and each sign can refute the other: a new step shows that ranks do not wait for
+each other without end, and a count that moves shows that a step merely takes long. Both are of this attempt: what was
+reported before the last container started says nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from trainshed.api.job import Replica
+from trainshed.api.objects import Phase
+from trainshed.api.signs import Operations, Steps
+from trainshed.api.status import ConditionType, Failure, Status
+
+from . import conditions
+from .conditions import ConditionUpdate
+from .facts import Facts
+from .failures import HANG
+from .messages import standstill
+from .restarts import FailureGroup
+
+#: A step is late after so many times its usual length, or the usual time between two reports of new ones, however short
+#: the deadline is; and not before the floor.
+MEDIANS, FLOOR = 5, timedelta(seconds=30)
+
+
+def with_stalled(facts: Facts, status: Status) -> Status:
+    """Return the status with the condition Stalled, or without it once it is refuted."""
+    facts = facts.after(status) if facts.job.hang_deadline is not None else facts
+    if (update := _stalled(facts)) is not None:
+        return conditions.set_condition(status, update, facts.now)
+    known = status.condition(ConditionType.STALLED)
+    if known is None or not _may_hang(facts) or _is_refuted(facts, known.changed):
+        return conditions.remove_conditions(status, ConditionType.STALLED)
+    return status
+
+
+def next_check(facts: Facts) -> datetime | None:
+    """Return when the next step will be late, or a hang may be believed that another process has noticed; or None."""
+    if not _may_hang(facts):
+        return None
+    signs, known = facts.snapshot.signs, facts.status.true(ConditionType.STALLED)
+    steps, deadline = facts.once(_steps), timedelta(seconds=facts.job.hang_deadline or 0)
+    times = [_due(facts, steps)] if steps else []
+    times += [signs.watched + deadline] if signs.watched and known and facts.job.restarts_when_hung else []
+    return min((time for time in times if time > facts.now), default=None)
+
+
+def failure_group(facts: Facts) -> FailureGroup | None:
+    """Return the hang as the failure of the replica that is behind, or of the first; None if it is not to be restarted.
+
+    The condition is stored already: so what was known of the hang is kept, and was said, before it is gone. If another
+    process has noticed it, this one listens for as long as the deadline first.
+    """
+    known, signs = facts.status.condition(ConditionType.STALLED), facts.snapshot.signs
+    if not (known and known.true and facts.job.restarts_when_hung and _may_hang(facts)):
+        return None
+    deadline = timedelta(seconds=facts.job.hang_deadline or 0)
+    is_old = signs.watched is not None and signs.watched + deadline <= facts.now
+    if _stalled(facts) is None and (not is_old or _is_refuted(facts, known.changed)):
+        return None
+    replica = _culprit(facts)
+    pod = facts.current[replica]
+    failure = Failure(pod.name, HANG, "NoProgress", None, pod.node, known.message, facts.now)
+    return FailureGroup({replica: failure}, counted=1, together=True)
+
+
+def _may_hang(facts: Facts) -> bool:
+    """Return whether a hang is looked for, and the job runs as a whole, so that no other cause is known."""
+    status, pods = facts.status, facts.current.values()
+    if facts.job.hang_deadline is None or status.true(ConditionType.BLOCKED) or not status.true(ConditionType.RUNNING):
+        return False
+    return bool(pods) and not any(pod.debugged or pod.phase is Phase.PENDING for pod in pods)
+
+
+def _stalled(facts: Facts) -> ConditionUpdate | None:
+    """Return the condition Stalled if the signs show it now."""
+    return facts.once(_found_stalled)
+
+
+def _found_stalled(facts: Facts) -> ConditionUpdate | None:
+    if not _may_hang(facts):
+        return None
+    steps, operations = facts.once(_steps), facts.once(_operations)
+    late = steps if steps and facts.now >= _due(facts, steps) else None
+    still = operations if operations and operations.hang else None
+    if still and steps and steps.advanced > still.moved:
+        still = None
+    return standstill.stalled(facts, late, still) if late or still else None
+
+
+def _is_refuted(facts: Facts, since: datetime) -> bool:
+    """Return whether anything has moved, or begun again, since this time."""
+    steps, operations, begun = facts.once(_steps), facts.once(_operations), facts.once(_begun)
+    moved = (steps and steps.advanced, operations and not operations.hang and operations.moved, begun)
+    return any(time and time > since for time in moved)
+
+
+def _due(facts: Facts, steps: Steps) -> datetime:
+    """Return when the next step, or failing that an operation of a rank, is late."""
+    usual = timedelta(seconds=MEDIANS * max(steps.median_seconds, steps.gap_seconds))
+    operations = facts.once(_operations)
+    is_moving = operations is not None and not operations.hang
+    last = max(steps.advanced, operations.moved) if operations and is_moving else steps.advanced
+    return last + max(timedelta(seconds=facts.job.hang_deadline or 0), usual, FLOOR)
+
+
+def _steps(facts: Facts) -> Steps | None:
+    steps, begun = facts.snapshot.signs.steps, facts.once(_begun)
+    return steps if steps and (begun is None or steps.advanced >= begun) else None
+
+
+def _operations(facts: Facts) -> Operations | None:
+    found, begun = facts.snapshot.signs.operations, facts.once(_begun)
+    return found if found and (begun is None or found.moved >= begun) else None
+
+
+def _begun(facts: Facts) -> datetime | None:
+    """Return when the last of the framework's containers started, None if that is not known."""
+    own = (facts.own_container(pod) for pod in facts.current.values())
+    return max((container.started for container in own if container and container.started), default=None)
+
+
+def _culprit(facts: Facts) -> Replica:
+    """Return the replica of the rank that lags most, or the first one."""
+    operations = facts.snapshot.signs.operations
+    late = operations.late[0].pod if operations and operations.late else ""
+    return next((replica for replica, pod in facts.current.items() if pod.name == late), next(iter(facts.current)))

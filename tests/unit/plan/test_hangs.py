@@ -1,0 +1,205 @@
+"""A job is Stalled when its training does not advance, and a healthy one never, however it behaves."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.builders import a_job, a_pod, at, deleted, event_reasons, pods_of, replace, run_policy, running, seen
+from trainshed.api.signs import LateRank, Operations, Signs, Steps
+from trainshed.api.status import ConditionType, Status
+from trainshed.api.status_codec import parse_status, status_document
+from trainshed.plan import plan
+
+MINUTES = 60
+JOB = a_job("PyTorchJob", master=1, worker=3, hang_deadline=10 * MINUTES)
+RESTARTED = replace(JOB, restarts_when_hung=True)
+LATE = LateRank(1, "10.0.0.1", 101, "AllReduce", 41, 42, "mnist-worker-0", "node-b")
+
+
+def decide(signs: Signs, now: float, *, job=JOB, status: Status | None = None, pods=None):
+    """The plan of a job whose pods run."""
+    snapshot = seen(job, *(pods or pods_of(job)), status=status or running(job), now=at(now))
+    return plan(replace(snapshot, signs=signs))
+
+
+def steps(last: float, median: float = 2.0, gap: float = 20.0) -> Signs:
+    return Signs(Steps(at(last), 1240, median, gap), watched=at(0))
+
+
+def still(since: float, *late: LateRank, ranks: int = 4, hang: bool = True) -> Signs:
+    return Signs(operations=Operations(at(since), 12, hang, late, ranks), watched=at(0))
+
+
+def stalled(decision) -> str:
+    """Why the job is Stalled, empty if it is not."""
+    found = decision.status.condition(ConditionType.STALLED)
+    return f"{found.reason}: {found.message}" if found else ""
+
+
+def test_a_step_that_is_late_is_noticed_in_time_and_said_once():
+    early = decide(steps(100), 699)
+    assert (stalled(early), early.requeue_at) == ("", at(700))
+    late = decide(steps(100), 700)
+    assert stalled(late) == (
+        "NoStep: no step for 10 min 0 s: the last, step 1240, was at 2026-01-01T12:01:40Z; "
+        "a step takes 2 s as a rule, and is reported every 20 s"
+    )
+    assert event_reasons(late) == ["PyTorchJobStalled"]
+    again = decide(steps(100), 900, status=late.status)
+    assert (again.status, event_reasons(again)) == (late.status, [])
+
+
+def test_clients_of_v1_see_a_job_that_runs():
+    late = decide(steps(100), 700).status
+    document = status_document(late)
+    assert [item["type"] for item in document["conditions"]] == ["Created", "Running"]
+    assert (late.current_state, document["state"]) == ("Running", "Running")
+    assert document["stalled"]["reason"] == "NoStep"
+    assert parse_status({"status": document}).condition(ConditionType.STALLED) == late.condition(ConditionType.STALLED)
+
+
+@pytest.mark.parametrize(
+    ("signs", "words"),
+    [
+        (still(0, LATE), "behind the other ranks: rank 1 (mnist-worker-0 on node-b, pid 101, AllReduce 41 of 42)"),
+        (still(0, replace(LATE, pod="")), "rank 1 (on node-b, pid 101, AllReduce 41 of 42)"),
+        (still(0, replace(LATE, pod="", node="")), "rank 1 (host 10.0.0.1, pid 101, AllReduce 41 of 42)"),
+        (still(0, *[LATE] * 3), "3 of 4 ranks are behind, such as rank 1"),
+        (still(0, replace(LATE, count=2), *[LATE] * 6, ranks=8), "behind the other ranks: rank 1 "),
+        (still(0), "NCCL RAS: no count has moved for 10 min 0 s, in 12 answers"),
+        (replace(still(0, LATE), steps=Steps(at(0), 5, 1.0)), "no step for 10 min 0 s: the last, step 5, was at"),
+    ],
+)
+def test_ranks_that_wait_for_each_other_are_named(signs, words):
+    found = stalled(decide(signs, 600))
+    assert found.startswith("RanksWait: ")
+    assert words in found
+
+
+@pytest.mark.parametrize(
+    ("signs", "now"),
+    [
+        (Signs(), 99_999),
+        (steps(0, median=200.0), 999),
+        (steps(0, gap=200.0), 999),
+        (Signs(watched=at(0)), 99_999),
+        (still(0, LATE, hang=False), 99_999),
+        (replace(still(0, LATE), steps=Steps(at(300), 5, 1.0)), 700),
+        (replace(steps(0), operations=Operations(at(650), 1)), 1249),
+    ],
+    ids=[
+        "no sign",
+        "slow steps",
+        "rare reports",
+        "nothing heard",
+        "counts are equal",
+        "a step since",
+        "operations since",
+    ],
+)
+def test_without_a_sign_nothing_is_concluded(signs, now):
+    assert stalled(decide(signs, now)) == ""
+
+
+def test_ranks_that_stand_still_in_step_are_late_like_a_step():
+    signs = replace(steps(0), operations=Operations(at(650), 1))
+    assert decide(signs, 700).requeue_at == at(1250)
+    assert stalled(decide(signs, 1250)).startswith("NoStep: no step for 20 min 50 s")
+
+
+def test_the_floor_holds_for_short_deadlines():
+    job = replace(JOB, hang_deadline=1)
+    assert not stalled(decide(steps(0, median=0.01, gap=5), 29, job=job))
+    assert stalled(decide(steps(0, median=0.01, gap=5), 30, job=job))
+
+
+@pytest.mark.parametrize(
+    ("job", "pods"),
+    [
+        (replace(JOB, hang_deadline=None), None),
+        (JOB, [replace(pods_of(JOB)[0], debugged=True), *pods_of(JOB)[1:]]),
+        (JOB, pods_of(JOB, a_pod("worker-0", container="pytorch", started=705.0))),
+        (JOB, pods_of(JOB, a_pod("worker-0", "Pending", container="pytorch", unschedulable="no room"))),
+        (replace(JOB, policy=run_policy(suspend=True)), None),
+    ],
+    ids=["off", "debugged", "reported before the start", "blocked", "suspended"],
+)
+def test_a_job_that_is_not_looked_at_is_not_stalled(job, pods):
+    before = decide(steps(10), 700).status
+    assert stalled(decide(steps(10), 700, job=job, pods=pods)) == ""
+    assert stalled(decide(steps(10), 760, job=job, pods=pods, status=before)) == ""
+
+
+@pytest.mark.parametrize(
+    ("signs", "is_stalled"),
+    [
+        (steps(705), False),
+        (replace(still(705), operations=Operations(at(705), 1)), False),
+        (Signs(), True),
+        (replace(still(0), operations=Operations(at(650), 1)), True),
+    ],
+    ids=["a step", "an operation", "another leader", "an operation before"],
+)
+def test_what_moves_again_is_not_stalled_any_more(signs, is_stalled):
+    before = decide(steps(100), 700).status
+    after = decide(signs, 710, status=before)
+    assert bool(stalled(after)) == is_stalled
+
+
+def test_a_hang_is_only_said_unless_a_restart_is_wanted():
+    before = decide(still(0, LATE), 600).status
+    assert deleted(decide(still(0, LATE), 660, status=before)) == []
+
+
+def hung(job=RESTARTED, signs: Signs | None = None, now: float = 660):
+    """The plan for a job whose hang is stored."""
+    signs = signs or still(0, LATE)
+    before = decide(signs, 600, job=job).status
+    assert deleted(decide(signs, 600, job=job)) == []
+    return decide(signs, now, job=job, status=before)
+
+
+@pytest.mark.parametrize("scope", ["Auto", "Replica", "Role"])
+def test_a_job_that_hangs_restarts_as_a_whole_once_that_is_stored(scope):
+    decision = hung(RESTARTED if scope == "Auto" else replace(a_scoped(scope), restarts_when_hung=True))
+    assert len(deleted(decision)) == 4
+    failure = decision.status.failure
+    assert (failure.kind, failure.reason, failure.replica, decision.status.retries.used) == (
+        "Hang", "NoProgress", "worker-0", 1,
+    )  # fmt: skip
+    assert failure.message.startswith("worker-0 made no progress 11 min 0 s after start: NCCL RAS: no count has moved")
+    assert "Worker replica(s) made no progress." in decision.status.condition(ConditionType.RESTARTING).message
+    assert event_reasons(decision) == ["PodFailed", "PyTorchJobRestarting"]
+    assert stalled(decision) == ""
+
+
+def a_scoped(scope: str):
+    return a_job("PyTorchJob", master=1, worker=3, hang_deadline=600, scope=scope)
+
+
+def test_a_hang_counts_against_the_backoff_limit():
+    decision = hung(replace(RESTARTED, policy=run_policy(backoff_limit=0)))
+    assert "backoffLimit is 0; last failure: worker-0 made no progress" in decision.status.decisive.message
+    assert (decision.status.limit_exceeded, decision.status.failure.kind) == ("backoffLimit", "Hang")
+
+
+def test_the_first_replica_stands_for_a_hang_without_a_culprit():
+    assert hung(signs=steps(0)).status.failure.replica == "master-0"
+
+
+@pytest.mark.parametrize(
+    ("watched", "is_restarted"), [(None, False), (650, False), (60, True)], ids=["never", "just now", "long"]
+)
+def test_a_new_leader_listens_for_a_deadline_before_it_believes_another(watched, is_restarted):
+    signs = Signs(watched=None if watched is None else at(watched))
+    before = decide(still(0, LATE), 600, job=RESTARTED).status
+    decision = decide(signs, 661, job=RESTARTED, status=before)
+    assert bool(deleted(decision)) == is_restarted
+    if watched == 650:
+        assert decision.requeue_at == at(1250)
+
+
+def test_a_job_that_moves_again_is_not_restarted():
+    before = decide(steps(0), 600, job=RESTARTED).status
+    decision = decide(replace(steps(650), watched=at(0)), 661, job=RESTARTED, status=before)
+    assert (deleted(decision), stalled(decision)) == ([], "")
