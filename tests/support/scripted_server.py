@@ -260,11 +260,11 @@ class LeaseConnection:
 class Replica:
     """A replica of the operator that takes part in the leader election."""
 
-    def __init__(self, leases: StoredLease, name: str) -> None:
+    def __init__(self, leases: StoredLease, name: str, address: str = "") -> None:
         self.line = LeaseConnection(leases)
         self.losses: list[float] = []
         self.elector = LeaderElector(
-            self.line, LeaseConfig("ml", "lease", name), lambda: self.losses.append(clock()), clock
+            self.line, LeaseConfig("ml", "lease", name, address), lambda: self.losses.append(clock()), clock
         )
         self.task = asyncio.create_task(self.elector.run())
 

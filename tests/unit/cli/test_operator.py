@@ -62,6 +62,8 @@ def test_without_flags_the_settings_are_the_defaults():
         (["--no-leader-elect"], "leader_elect", False),
         (["--leader-elect"], "leader_elect", True),
         (["--job-metrics"], "job_metrics", True),
+        (["--progress-server", "reports.ml.svc:10443"], "progress_server", "reports.ml.svc:10443"),
+        (["--progress-bind-address", ":3"], "progress", ":3"),
         (["--lease-name", "l"], "lease_name", "l"),
         (
             ["--leader-election-id", "1ca428e5.training-operator.kubeflow.org"],

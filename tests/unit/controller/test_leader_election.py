@@ -13,6 +13,7 @@ from support.scripted_server import LeaseConnection, Replica, StoredLease
 from support.virtual_time import clock, in_virtual_time
 from trainshed.client import Forbidden
 from trainshed.controller.leader_election import (
+    ADDRESS,
     LEASE_DURATION,
     RENEW_DEADLINE,
     RETRY_PERIOD,
@@ -250,5 +251,25 @@ def test_a_forbidden_lease_is_reported_until_it_is_allowed():
         replica.line.cut = False
         await replica.acquires(5)
         await replica.die()
+
+    in_virtual_time(story())
+
+
+@pytest.mark.parametrize("before", [{}, {"other": "stays"}, {ADDRESS: "192.0.2.9:10443", "other": "stays"}])
+@pytest.mark.parametrize("address", ["", "192.0.2.1:10443"])
+def test_the_lease_names_the_address_of_its_holder_and_of_no_other(before, address):
+    async def story():
+        leases = StoredLease()
+        leases.lease = {"metadata": {"name": "lease", "annotations": before}, "spec": {}}
+        holder, other = Replica(leases, "a", address), Replica(leases, "b", "192.0.2.2:10443")
+        await holder.acquires(5)
+        await asyncio.sleep(5)
+        kept = {key: text for key, text in before.items() if key != ADDRESS}
+        assert leases.lease["metadata"]["annotations"] == kept | ({ADDRESS: address} if address else {})
+        assert other.elector.address_of_leader() == address
+        await holder.die()
+        await holder.elector.release(1)
+        await other.acquires(60)
+        assert leases.lease["metadata"]["annotations"] == kept | {ADDRESS: "192.0.2.2:10443"}
 
     in_virtual_time(story())
