@@ -107,7 +107,7 @@ def test_what_the_cluster_lacks_is_said_with_the_figure(second_server, nodes, ow
     assert said(plan, "does not fit") == [missing]
     (preempting,) = said(plan, "warning")
     assert preempting.startswith(
-        "Nodes 0 of 1 pods find room, and the others only by preempting pods of lower priority"
+        "Nodes 0 of 1 pod finds room, and the others only by preempting pods of lower priority"
     )
     assert "Priority Worker: priority 1000 of PriorityClass high; they may preempt pods of a lower one" in said(
         plan, "ok"

@@ -37,6 +37,14 @@ DOWNWARD = {"fieldRef": {"fieldPath": "metadata.name"}}
 EMPTY = {"emptyDir": {}}
 #: The pod, and the problem in the words of the API server.
 REFUSED: list[tuple[dict, str]] = [
+    (
+        pod(resources={"limits": {"cpu": "-1"}}),
+        'spec.containers[0].resources.limits[cpu]: Invalid value: "-1": must be greater than or equal to 0',
+    ),
+    (
+        pod(resources={"limits": {"memory": "1Gi"}, "requests": {"memory": "2Gi"}}),
+        'spec.containers[0].resources.requests: Invalid value: "2Gi": must be less than or equal to memory limit',
+    ),
     (pod(files(item("/etc/x"))), f'spec.volumes[0].configMap.items[0].path: Invalid value: "/etc/x": {RELATIVE}'),
     (pod(files(item("a/../../b"))), f'spec.volumes[0].configMap.items[0].path: Invalid value: "a/../../b": {BACK}'),
     (pod(files(item(".."))), f'spec.volumes[0].configMap.items[0].path: Invalid value: "..": {BACK}'),

@@ -16,7 +16,7 @@ from trainshed.client.lists import DOCUMENTS
 from trainshed.client.transport import AlreadyExists, Path, RestClient
 from trainshed.fit import kueue_queues, limit_ranges, needed_objects, packing, quotas
 from trainshed.fit.assessment import Assessment, Fit
-from trainshed.fit.demands import RoleDemand
+from trainshed.fit.demands import RoleDemand, container_amounts, containers
 from trainshed.rendering import RenderedObjects
 from trainshed.views import refusals
 from trainshed.views.diagnosis import Unreadable
@@ -159,11 +159,24 @@ async def _demands(
         own = spec or limit_ranges.defaulted(body["spec"], [] if isinstance(limits, Unreadable) else limits)
         demands.append(RoleDemand(role, tuple(what.names[role]), own, priority if isinstance(priority, int) else None))
         found += answer.assessments
+        if answer.pod is None:
+            found += _overcommitted(own, body["metadata"]["name"])
     if what.bodies and all(answer.pod for answer in answers):
         found.append(
             Assessment(Fit.OK, ADMISSION, f"the API server accepts a pod of {' and one of '.join(what.bodies)}")
         )
     return demands, found
+
+
+def _overcommitted(spec: Document, name: str) -> Iterator[Assessment]:
+    """Yield what the API server refuses in a pod that it was not asked about: devices without an equal limit."""
+    for container in containers(spec):
+        limits = container_amounts(container, "limits")
+        for resource, amount in container_amounts(container, "requests").items():
+            if "/" in resource and limits.get(resource) != amount:
+                own = parse_text(container.get("name"))
+                text = f"pod {name}: container {own} requests {resource} without an equal limit"
+                yield Assessment(Fit.REFUSED, ADMISSION, text)
 
 
 def _with_account(body: Document, accounts: set[str]) -> Document:

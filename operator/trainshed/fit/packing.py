@@ -281,7 +281,7 @@ def _reasons(want: _Want, nodes: Sequence[RoomOfNode]) -> str:
 
 def _find(role: str, count: int, found: int) -> str:
     pods = f"{role} pod{'' if count == 1 else 's'}".strip()
-    return f"{count} {pods} {'finds' if found == 1 else 'find'}"
+    return f"{count} {pods} {'finds' if 1 in (count, found) else 'find'}"
 
 
 def _nodes(count: int) -> str:

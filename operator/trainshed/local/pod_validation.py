@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from trainshed.api.job import Document
+from trainshed.api.quantities import parse_quantity
 
 from . import names
 from .names import invalid, invalid_mode, quoted
@@ -122,9 +123,24 @@ def _pod(pod: Document) -> Iterator[str]:
             yield from invalid(f"{path}.image", container.get("image") or "", _image)
             for field, known in CHOICES.items():
                 yield from _choice(f"{path}.{field}", container.get(field) or known[-1], known)
+            yield from _resources(f"{path}.resources", container.get("resources"))
             yield from _ports(path, container)
             yield from _environment(path, container)
             yield from _mounts(path, container, volumes)
+
+
+def _resources(path: str, resources: object) -> Iterator[str]:
+    """Yield negative amounts, and requests of more than the limit."""
+    known = resources if isinstance(resources, dict) else {}
+    limits, requests = (known[field] if isinstance(known.get(field), dict) else {} for field in ("limits", "requests"))
+    for field, found in (("limits", limits), ("requests", requests)):
+        for name, text in found.items():
+            amount, limit = parse_quantity(text), parse_quantity(limits.get(name))
+            if amount is not None and amount < 0:
+                yield f"{path}.{field}[{name}]: Invalid value: {quoted(str(text))}: must be greater than or equal to 0"
+            elif amount is not None and limit is not None and amount > limit >= 0:
+                problem = f"must be less than or equal to {name} limit of {limits[name]}"
+                yield f"{path}.requests: Invalid value: {quoted(str(text))}: {problem}"
 
 
 def _unwritable(value: object, path: str) -> Iterator[tuple[str, str]]:

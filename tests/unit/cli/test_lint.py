@@ -182,7 +182,7 @@ def test_each_rule_has_a_row_and_a_section_of_the_page():
         ({}, (), 0, ""),
         (a_container(image="train"), (), 0, "warning: PyTorchJob mnist: spec.pytorchReplicaSpecs[Master,Worker]."),
         (a_container(image="train"), ("--strict",), 1, "(floating-tag)\n"),
-        (a_container(image=""), (), 1, "standard input, document 1, line 19: error: PyTorchJob mnist: spec."),
+        (a_container(image=""), (), 1, "standard input, document 1, line 20: error: PyTorchJob mnist: spec."),
         (
             {"pod": {"volumes": [VOLUME, {"name": "Data"}]}},
             (),

@@ -117,6 +117,14 @@ def test_the_level_of_pod_security_is_named_if_no_pod_may_be_tried(tmp_path):
     assert "whether the pods meet level restricted of Pod Security, which default enforces" in said
 
 
+def test_devices_without_an_equal_limit_are_refused_if_no_pod_may_be_tried(tmp_path):
+    greedy = pytorchjob("mnist", Master=1)
+    pod_spec(greedy, "Master")["containers"][0]["resources"] = {"requests": {"nvidia.com/gpu": "1"}}
+    code, (found,) = planned(tmp_path, greedy, created={"pods": answer(403, DENIED)})
+    assert (code, found["verdict"]) == (1, "refused")
+    assert "requests nvidia.com/gpu without an equal limit" in str(found["assessments"])
+
+
 @pytest.mark.parametrize(("cpu", "fit"), [("4", "not looked at"), ("5", "does not fit")])
 def test_without_the_pods_of_others_the_nodes_are_taken_as_empty(tmp_path, cpu, fit):
     asks = {"spec": {"containers": [{"name": "a", "resources": {"limits": {"cpu": cpu}}}]}}
