@@ -18,8 +18,8 @@ from trainshed.api.status import REPORT_INTERVAL, TrainerStatus
 #: The number of jobs of which a report is kept, those that have reported last, and of steps of each.
 MAX_JOBS, MAX_STEPS = 10_000, 64
 #: Seconds between two steps of which the time says something: those of a progress bar arrive many at a time, because
-#: container runtimes keep back a line without an end until it has 16 KiB.
-APART = 5.0
+#: container runtimes keep back a line without an end until it has 16 KiB. They make two or three reports.
+APART = 15.0
 
 
 class _Training(msgspec.Struct):
@@ -93,8 +93,10 @@ class TrainingReports:
         if known is None or not pairs:
             return None
         usual = median((now - then) / (step - before) for (then, before), (now, step) in pairs)
-        gap = median(now - then for (then, _), (now, _) in pairs)
-        return Steps(known.advanced, known.steps[-1][1], usual, gap)
+        rare, often = (
+            median(now - then for (then, _), (now, _) in found) for found in (pairs, list(pairwise(known.steps)))
+        )
+        return Steps(known.advanced, known.steps[-1][1], usual, rare if rare > 2 * APART else often)
 
     def signs(self, job: Job, now: datetime) -> Signs:
         """Return what is known of whether the training of a job advances, if it is to be noticed that it hangs."""

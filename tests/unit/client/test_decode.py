@@ -97,6 +97,19 @@ def test_every_fact_arrives():
 
 
 @pytest.mark.parametrize(
+    ("state", "is_debugged"), [({"running": {}}, True), ({"terminated": {"exitCode": 0}}, False), ({}, False)]
+)
+def test_a_pod_has_an_address_and_is_debugged_while_an_ephemeral_container_runs(state, is_debugged):
+    status = {
+        "phase": "Running",
+        "podIP": "10.0.0.1",
+        "ephemeralContainerStatuses": [{"name": "debug", "state": state}],
+    }
+    pod = decoded({**POD, "status": status})
+    assert (pod.ip, pod.debugged) == ("10.0.0.1", is_debugged)
+
+
+@pytest.mark.parametrize(
     ("version", "owner"), [("kubeflow.org/v2beta1", "job"), ("v1", ""), ("kubeflow.org.io/v1", "")]
 )
 def test_only_a_reference_to_a_job_names_the_owner(version, owner):

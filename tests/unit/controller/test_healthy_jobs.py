@@ -42,8 +42,8 @@ def with_pauses(step: float, steps: int, pause: float) -> Story:
 
 
 def bursts() -> Story:
-    """A progress bar, of which the log shows 180 states at a time."""
-    return [(time + late, step + late) for time, step in even(0, END, 30 * MINUTE, steps=180) for late in (0, 1, 2)]
+    """A progress bar, of which the log shows 180 states at a time; reports are 5 s apart."""
+    return [(time + late, step + late) for time, step in even(0, END, 30 * MINUTE, steps=180) for late in (0, 5, 10)]
 
 
 def when_stalled(story: Story, job=JOB, debugged: Iterable[float] = ()) -> float | None:

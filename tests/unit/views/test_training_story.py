@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from support.builders import a_job, at, pods_of, replace, running, seen
+from trainshed.api.signs import Signs, Steps
 from trainshed.api.status import ConditionType
 from trainshed.api.training import trainer_status
-from trainshed.plan import conditions
+from trainshed.plan import conditions, plan
 from trainshed.plan.facts import Facts
 from trainshed.views import story
 
@@ -35,6 +36,17 @@ def test_how_far_a_training_is_takes_one_sentence(metrics, found, sentence):
 def test_the_last_report_of_a_job_that_is_over_stays():
     sentence = "Training was at step 9 of 10 (90 %); last report 12s ago."
     assert told([], {"step": 9, "total_steps": 10, "remaining_seconds": 5}, over=True) == (sentence,)
+
+
+def test_a_job_that_is_stalled_is_told_why_and_what_to_do():
+    job = a_job("PyTorchJob", master=1, worker=1, hang_deadline=600)
+    signs = Signs(Steps(at(0), 7, 1.0))
+    stalled = plan(replace(seen(job, *pods_of(job), status=running(job), now=at(600)), signs=signs)).status
+    chapters = story.tell(Facts(seen(job, *pods_of(job), status=stalled, now=at(660))), {}).chapters
+    lines = {chapter.title: chapter.lines for chapter in chapters}
+    (words,) = [line for found in lines.values() for line in found if line.startswith("Stalled for 60s: no step for")]
+    assert "step 7" in words
+    assert "trainshed.dev/hang-action: Restart" in lines["What to do"][0]
 
 
 def told(metrics, found, *, over=False):
