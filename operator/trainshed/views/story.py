@@ -14,6 +14,7 @@ from trainshed.api.job import CleanPodPolicy, Document, ReplicaGroup, RestartPol
 from trainshed.api.objects import Phase
 from trainshed.api.quantities import requests
 from trainshed.api.status import Condition, ConditionType, Failure
+from trainshed.api.training import DIGITS, EPOCH, STEP, TOTAL
 from trainshed.client.kueue_reader import QUEUE_LABEL, Queue
 from trainshed.fit.amounts import times, total
 from trainshed.fit.quotas import never_fits, pod_charge
@@ -176,7 +177,8 @@ def _training(facts: Facts) -> Iterator[str]:
     if report.percentage is not None:
         place += f" ({report.percentage} %)" if place else f" at {report.percentage} %"
     left = report.remaining_seconds if not over else None
-    metrics = ", ".join(f"{name} {value}" for name, value in report.metrics[:TOLD_METRICS])
+    found = [f"{name} {_short(value)}" for name, value in report.metrics if name not in (*STEP, *TOTAL, *EPOCH)]
+    metrics = ", ".join(found[:TOLD_METRICS])
     parts = (
         f"Training {'was' if over else 'is'}{place}" if place else "",
         f", about {human(left)} remain" if place and left is not None else "",
@@ -184,6 +186,14 @@ def _training(facts: Facts) -> Iterator[str]:
         f"; last report {_ago(facts, report.updated)} ago.",
     )
     yield "".join(parts)
+
+
+def _short(value: str) -> str:
+    """Return a number with the digits that a reader compares, anything else as it is."""
+    try:
+        return f"{float(value):.4g}" if len(value) > DIGITS + len("0.") else value
+    except ValueError:
+        return value
 
 
 def _blocked(facts: Facts) -> Iterator[str]:

@@ -26,6 +26,16 @@ LOSS = ("loss", "0.31")
         ([], {"step": 7, "epoch": 1.5}, "Training is at step 7 in epoch 1.5; last report 12s ago."),
         ([], {"epoch": 2, "percentage": 20}, "Training is at epoch 2 (20 %); last report 12s ago."),
         ([], {"percentage": 20}, "Training is at 20 %; last report 12s ago."),
+        (
+            [("loss", "4.156444549560547"), ("current_step", "74"), ("epoch", "0.5"), ("rate", "2.125e-05")],
+            {"step": 74},
+            "Training is at step 74; loss 4.156, rate 2.125e-05; last report 12s ago.",
+        ),
+        (
+            [("host", "node-a.example.com")],
+            {"step": 7},
+            "Training is at step 7; host node-a.example.com; last report 12s ago.",
+        ),
         ([LOSS], {"remaining_seconds": 5}, "loss 0.31; last report 12s ago."),
     ],
 )
