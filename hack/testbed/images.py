@@ -37,6 +37,23 @@ int main(void) { signal(SIGINT, end); signal(SIGTERM, end); signal(SIGCHLD, reap
 #: The packages of every Debian image, and those of the image for MPI jobs: see examples/mpi/Dockerfile.
 PYTHON_PACKAGES = ("python3", "python3-pip", "python3-venv")
 OPEN_MPI_PACKAGES = ("openmpi-bin", "openssh-server", "python3-mpi4py", "python3-numpy")
+#: What transformers needs at its import, without what the layer of PyTorch has already.
+HUGGING_FACE_PACKAGES = (
+    *("accelerate==1.15.0", "huggingface-hub==2.4.0", "tokenizers==0.23.3", "safetensors==0.8.0", "hf-xet==1.8.0"),
+    *("regex", "tqdm", "pyyaml", "packaging", "psutil", "typer", "click", "rich", "shellingham", "annotated-doc"),
+    *(
+        "markdown-it-py",
+        "mdurl",
+        "pygments",
+        "httpx2==2.16.2",
+        "httpcore2==2.16.2",
+        "h11",
+        "anyio",
+        "idna",
+        "truststore",
+    ),
+    *("pydantic==2.14.4", "pydantic-core==2.50.5", "annotated-types", "typing-inspection"),
+)
 #: Between pods, whose names and keys are made for one job, ssh knows no hosts and takes keys that a volume links to.
 SSH_SETTINGS = {
     "etc/ssh/ssh_config.d/pods.conf": "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\nLogLevel ERROR\n",
@@ -81,6 +98,12 @@ def pause() -> Path:
 def _torch() -> Path:
     """PyTorch without the gigabytes of NVIDIA's libraries, of which only the names are left: nothing here has a GPU."""
     return packages("torch-without-cuda", "torch==2.13.0", "numpy", "scikit-learn")
+
+
+def hugging_face() -> Image:
+    """Return an image with the real Trainer of Hugging Face, and what it needs besides PyTorch."""
+    own = packages("transformers", "--no-deps", "transformers==5.24.*", *HUGGING_FACE_PACKAGES)
+    return Image("localhost/transformers:5.24", (base(), _torch(), own), ("python3",))
 
 
 def _horovod() -> tuple[Path, ...]:

@@ -144,6 +144,13 @@ def load_programs(version: str, *paths: Path) -> list[str]:
     return [image.name for image in wanted]
 
 
+def load_image(image: images.Image) -> str:
+    """Load an image that no example names into the worker nodes; return its name."""
+    with alone(state() / "load.lock"):
+        _load_archive([image])
+    return image.name
+
+
 def _load_archive(wanted: list[images.Image]) -> None:
     """Load images that are made of layers into the worker nodes."""
     archive = state() / "images.tar"
