@@ -39,6 +39,11 @@ from . import sources
     default="",
     help="Gang scheduler of the pods, as configured for the operator (default: none).",
 )
+@click.option(
+    "--progress-server",
+    default="",
+    help="Host and port to which pods report the progress of their trainings, as configured for the operator.",
+)
 def render(files: tuple[str, ...], *, recursive: bool, namespace: str, **defaults: str) -> None:
     """Print the objects that the operator creates for jobs.
 
