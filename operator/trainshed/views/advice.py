@@ -23,8 +23,8 @@ OVER = "A job that is over does not run again: delete it, and create it again."
 
 SCHEDULING = (
     "No node takes the pods; the scheduler's message says what is short. Request less, add nodes, or wait until other "
-    "jobs end: the job starts by itself then. kubectl describe nodes shows what is free; a taint needs a toleration in "
-    "the template."
+    "jobs end: the job starts by itself then. kubectl describe nodes shows what is free, and whether a node has such a "
+    "resource at all; a taint needs a toleration in the template."
 )
 CLAIM = (
     "A PersistentVolumeClaim of the template does not exist or is not bound, so that no node can be chosen. kubectl "
