@@ -263,7 +263,7 @@ sim-conformance: venv ## Send random calls to the simulated and to a real API se
 .PHONY: test-e2e
 test-e2e: venv venv-sdk ## Run the examples, node failures and the quick start on a kind cluster with real containers.
 	@$(BED) up --image "$(IMAGE)" --all-images
-	$(MAKE) deploy
+	$(MAKE) deploy VALUES="$(VALUES) --set progress.logs.enabled=true"
 	$(PY) -m pytest -m "e2e and not long" $(RERUNS)
 	$(call took,test-e2e)
 

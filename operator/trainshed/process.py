@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import resource
 import signal
 import ssl
 import time
@@ -139,6 +140,14 @@ def configure_logging(level: str, form: str) -> None:
 GRACE_PERIOD = 0.5
 
 log = logging.getLogger("trainshed")
+
+
+def allow_open_files(number: int) -> None:
+    """Let the process have so many files and connections open, as far as it may; container runtimes often set 1,024."""
+    before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if before != resource.RLIM_INFINITY and before < number:
+        wanted = number if most == resource.RLIM_INFINITY else min(number, most)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 async def wait_for_any(*flags: asyncio.Event) -> None:

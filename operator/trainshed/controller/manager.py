@@ -45,6 +45,8 @@ SHUTDOWN_GRACE, ANSWERS, EVENT_FLUSH_TIMEOUT, ALTOGETHER = 1.0, 1.0, 0.4, 3.3
 #: Seconds between two removals of counters of namespaces without jobs: they stay for one or two intervals after the
 #: last job. Prometheus scrapes every minute or two.
 COUNTER_EXPIRY_INTERVAL = 600.0
+#: Files and connections that are open besides those of logs: requests, watches, scrapes.
+OTHER_FILES = 4096
 #: Seconds after which the stack of an event loop that hangs is logged.
 HANG_TIMEOUT = 20.0
 #: Seconds after the cache sync at which kopf is imported, and at which the objects of both are frozen.
@@ -271,6 +273,8 @@ def run(config: Config) -> int:
     process.configure_logging(config.log_level, config.log_format)
     for warning in config.flag_warnings:
         log.warning("%s", warning)
+    if config.job_defaults.progress_logs:
+        process.allow_open_files(config.log_follows + OTHER_FILES)
     # The caches hold many small objects that live long; collecting them as often as by default costs more than it
     # frees. The young generation must be collected: kopf leaves each event in a reference cycle, with the whole job.
     gc.set_threshold(10_000, 50, 50)

@@ -290,8 +290,11 @@ class CachedJob(msgspec.Struct, frozen=True):
         return replace(self, job=replace(self.job, version=version), status=status)
 
     def differs(self, other: CachedJob) -> bool:
-        """Return whether anything but the version differs that the operator reads."""
-        return self.status != other.status or replace(self.job, version=other.version) != other.job
+        """Return whether anything but the version differs that the operator reads, and that something follows from."""
+        return (
+            replace(self.status, trainer=other.status.trainer) != other.status
+            or replace(self.job, version=other.version) != other.job
+        )
 
     def has_spec_of(self, metadata: Mapping[str, Any]) -> bool:
         """Return whether the spec is that of the job with this metadata.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import subprocess
+import sys
 import time
 import weakref
 from types import SimpleNamespace
@@ -96,3 +98,16 @@ async def test_a_step_of_the_wall_clock_ends_the_process_with_an_error(monkeypat
     await asyncio.wait_for(operator.over.wait(), 5)
     assert operator.broken, "the exit code causes a restart"
     assert "the wall clock stepped by +3600 s" in caplog.text
+
+
+def test_the_soft_limit_of_open_files_is_raised_as_far_as_it_may():
+    program = """
+import resource
+from trainshed.process import allow_open_files
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 900))
+for number in (200, 600, 5000):
+    allow_open_files(number)
+    print(*resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+    printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert printed.splitlines() == ["256 900", "600 900", "900 900"]

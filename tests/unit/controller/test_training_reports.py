@@ -89,7 +89,9 @@ def test_a_job_that_reports_every_5_seconds_has_one_write_in_15_and_one_that_doe
 
         world.submit("PyTorchJob", "mnist", SPEC, {"trainshed.dev/progress": "Logs"})
         world.submit("PyTorchJob", "quiet", SPEC)
-        controller = Controller(world.client, Scope(FRAMEWORKS, JobDefaults()), LocalObserver(), now)
+        reconciles, observer = [], LocalObserver()
+        observer.on_reconcile = lambda snapshot: reconciles.append(snapshot.job.name)
+        controller = Controller(world.client, Scope(FRAMEWORKS, JobDefaults()), observer, now)
         tasks = [loop.create_task(informer.run()) for informer in controller.informers]
         tasks.append(loop.create_task(controller.run(lambda: asyncio.sleep(0))))
         await asyncio.sleep(5)
@@ -97,6 +99,7 @@ def test_a_job_that_reports_every_5_seconds_has_one_write_in_15_and_one_that_doe
             world.set_pod(pod, "Running")
         await asyncio.sleep(10)
         world.writes.clear()
+        reconciles.clear()
         cache = controller.caches.all[""].cache
         uid = world.get("pytorchjobs")["metadata"]["uid"]
         for step in range(60):
@@ -108,6 +111,7 @@ def test_a_job_that_reports_every_5_seconds_has_one_write_in_15_and_one_that_doe
         await asyncio.gather(*tasks, return_exceptions=True)
         status = world.get("pytorchjobs")["status"]
         assert (status["trainerStatus"]["step"], status["progress"]) == (59, "59%")
+        assert (reconciles.count("quiet"), reconciles.count("mnist")) == (0, 21), "a stored report causes none"
         return {name: world.writes.count(name) for name in set(world.writes)}
 
     assert in_virtual_time(story()) == {"status mnist": 21}, "from 0 to 300 s"
