@@ -33,10 +33,11 @@ def without(*kinds: str) -> tuple[str, ...]:
 
 
 ALONE = without("pytorchjob", "xgboostjob", "paddlejob", "jaxjob", "mpijob")
-ALL_OPTIONS = ("gangScheduler=volcano", "trackResults=true", "progress.logs.enabled=true")
+ALL_OPTIONS = ("gangScheduler=volcano", "trackResults=true", "progress.logs.enabled=true", "hangs.ncclRas.enabled=true")
+OPTIONAL = USUAL | {"volcano", "results", "progress-logs", "nccl-ras"}
 CASES = {
     "usual": Case((), USUAL),
-    "all options": Case(ALL_OPTIONS, USUAL | {"volcano", "results", "progress-logs"}),
+    "all options": Case(ALL_OPTIONS, OPTIONAL),
     "kubernetes": Case(("gangScheduler=kubernetes",), USUAL | {"kubernetes"}),
     "coscheduling": Case(("gangScheduler=scheduler-plugins-scheduler",), USUAL | {"coscheduling"}),
     "KAI": Case(("gangScheduler=kai-scheduler",), USUAL),
@@ -48,9 +49,7 @@ CASES = {
     ),
     "no MPIJobs": Case(without("mpijob"), USUAL - {"mpi", "mpijob"}, kinds=tuple(KINDS.keys() - {"MPIJob"})),
     "one replica": Case(("leaderElection.enabled=false", "replicas=1"), USUAL - {"lease"}),
-    "two namespaces": Case(
-        ("namespaces={a,b}", *ALL_OPTIONS), USUAL | {"volcano", "results", "progress-logs"}, ("a", "b")
-    ),
+    "two namespaces": Case(("namespaces={a,b}", *ALL_OPTIONS), OPTIONAL, ("a", "b")),
     "under v1's names": Case(("compatibility.v1Names=true", "compatibility.v1Roles=true"), USUAL),
 }
 
