@@ -28,7 +28,7 @@ def test_every_reason_is_there_with_its_class():
 
 
 def test_every_class_is_there():
-    kinds = (failures.APPLICATION, failures.INFRASTRUCTURE, failures.DISRUPTION, failures.CASCADING)
+    kinds = (failures.APPLICATION, failures.INFRASTRUCTURE, failures.DISRUPTION, failures.CASCADING, failures.HANG)
     assert [name for names, _ in rows("class") for name in names] == list(kinds)
 
 
