@@ -33,7 +33,6 @@ from trainshed.client.finalizers import release_unselected
 from trainshed.client.flow_control import run_concurrently
 from trainshed.client.redaction import redact_error
 from trainshed.plan.messages import job_conditions, writes
-from trainshed.plan.phases import with_time_spent
 from trainshed.process import job_fields
 
 from .cache import Cache
@@ -257,7 +256,6 @@ class Reconciler:
         self._statuses.require_lasting(key, snapshot.status, snapshot.now)
         if self._statuses.is_contested(key):
             job = await self._read_again(key, snapshot)
-        status = with_time_spent(snapshot, status)
         patch = status_codec.status_patch(job, snapshot.status, status)
         try:
             document = await self._client.store_status(snapshot.framework, job.namespace, job.name, patch)

@@ -16,6 +16,7 @@ from . import conditions, dependents, pod_groups, restarts
 from .facts import Facts
 from .messages import job_events
 from .missing_pods import missing_pods, pods_to_verify, unwatched_pods
+from .phases import with_time_spent
 from .rules import RULES, Rule, await_root_cause, clean_up, end, reconcile_replicas, restart, skip_unmanaged, suspend
 
 __all__ = ["plan"]
@@ -38,6 +39,8 @@ def plan(snapshot: Snapshot) -> Plan:
     rule, found = next((rule, result) for rule in RULES if (result := rule(facts)))
     if rule is not skip_unmanaged:
         found = _with_report(snapshot, replace(found, status=conditions.with_state(found.status)))
+        if found.status != snapshot.status:  # time that passes is no reason to write a status
+            found = replace(found, status=with_time_spent(facts, found.status))
     if rule not in _COMPLETE and any(one.resource is ROLES for one in snapshot.dependents):
         found = replace(found, actions=(*dependents.update_roles(facts), *found.actions))
     if facts.job.checkpoint_grace is not None and rule is not skip_unmanaged:

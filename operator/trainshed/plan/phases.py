@@ -16,7 +16,6 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
-from trainshed.api.actions import Snapshot
 from trainshed.api.coerce import EARLIEST
 from trainshed.api.job import Replica
 from trainshed.api.objects import Container, Pod
@@ -57,10 +56,9 @@ Change = tuple[datetime, Stage]
 Move = tuple[datetime, JobPhase | None]
 
 
-def with_time_spent(snapshot: Snapshot, after: Status) -> Status:
-    """Return the status, which is about to be stored in place of the snapshot's, with where the time has gone."""
-    facts = Facts(snapshot)
-    before, now = facts.status, snapshot.now.replace(microsecond=0)
+def with_time_spent(facts: Facts, after: Status) -> Status:
+    """Return the status, which is to be stored in place of the known one, with where the time has gone until now."""
+    before, now = facts.status, facts.now.replace(microsecond=0)
     spent = _begun(facts, after, now)
     if spent.since and not -MAX_CLOCK_SKEW < now - spent.since < now - (facts.job.created or EARLIEST) + MAX_CLOCK_SKEW:
         spent = replace(spent, since=now)  # no clock that is nearly right was behind this time

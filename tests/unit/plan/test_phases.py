@@ -12,7 +12,8 @@ from trainshed.api import status_codec
 from trainshed.api.job import Job
 from trainshed.api.objects import Container, Pod, TerminatedState
 from trainshed.api.status import Status
-from trainshed.api.time_spent import JobPhase, TimeSpent
+from trainshed.api.time_spent import NOTHING, JobPhase, TimeSpent
+from trainshed.plan.facts import Facts
 from trainshed.plan.phases import with_time_spent
 
 #: What a job needs for a start of two pods: the second is the later one at each step.
@@ -79,12 +80,10 @@ def played(job: Job, lives: list[Life], looks: list[float], changes: dict[float,
             job = changed if now >= since else job
         pods = [pod for life in lives if (pod := life.pod(job, now))]
         for _ in range(4):
-            snapshot = seen(job, *pods, status=status, now=at(now + 0.4))
-            after = look(job, *pods, status=status, now=snapshot.now).status
+            after = look(job, *pods, status=status, now=at(now + 0.4)).status
             if status_codec.same_status(status, after):
                 break
-            document = status_codec.status_document(with_time_spent(snapshot, after))
-            status = status_codec.parse_status({"status": document})
+            status = status_codec.parse_status({"status": status_codec.status_document(after)})
     return status.time_spent
 
 
@@ -203,13 +202,14 @@ def test_it_does_not_matter_when_else_the_operator_looks_or_another_one_takes_ov
 
 def stored(job: Job, *pods: Pod, status: Status, now: float) -> TimeSpent:
     """Return the time of a job whose status is stored next."""
-    snapshot = seen(job, *pods, status=status, now=at(now))
-    return with_time_spent(snapshot, look(job, *pods, status=status, now=at(now)).status).time_spent
+    facts = Facts(seen(job, *pods, status=status, now=at(now)))
+    return with_time_spent(facts, look(job, *pods, status=status, now=at(now)).status).time_spent
 
 
 def test_no_time_is_counted_twice_or_negative_if_clocks_differ():
     ahead, behind = Life("master-0", 1, 30, scheduled=5), Life("worker-0", 1, 3, scheduled=5)
     pods = [replace(life.pod(pair(), 50), created=at(1)) for life in (ahead, behind)]
+    assert stored(pair(), *[life.pod(pair(), 2) for life in (ahead, behind)], status=Status(), now=2).since == T0
     early = stored(pair(), *pods, status=Status(), now=20)
     assert early == TimeSpent({"Scheduling": 5}, JobPhase.IMAGE_PULL, at(5)), "the start is in the future"
     status = replace(look(pair(), *pods, now=at(20)).status, time_spent=replace(early, since=at(25)))
@@ -231,12 +231,13 @@ def test_no_time_is_counted_twice_or_negative_if_clocks_differ():
 )
 def test_a_job_that_nothing_has_counted_begins_now_if_it_has_a_history(before, job, phase, since):
     pods = [replace(life.pod(pair(), 90), attempt=bool(before)) for life in start()]
-    status = replace(look(job, *pods, now=at(60)).status, **before)
+    status = replace(look(job, *pods, now=at(60)).status, time_spent=NOTHING, **before)
     found = stored(job, *pods, status=status, now=90)
     assert (found.phase, found.since) == (phase, at(since))
     over = look(job, *[life.pod(job, 90) for life in start(master={"ended": 70})], now=at(90)).status
-    assert stored(job, status=over, now=99).phase is None
-    assert stored(pair(**SUSPENDED), status=look(pair(**SUSPENDED)).status, now=99).phase is JobPhase.SUSPENDED
+    assert stored(job, status=replace(over, time_spent=NOTHING), now=99).phase is None
+    suspended = replace(look(pair(**SUSPENDED)).status, time_spent=NOTHING)
+    assert stored(pair(**SUSPENDED), status=suspended, now=99).phase is JobPhase.SUSPENDED
 
 
 def test_a_container_that_is_started_again_and_again_has_run_before_its_last_two_runs():

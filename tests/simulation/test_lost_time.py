@@ -1,0 +1,154 @@
+"""Where the time of a job has gone is what its pods show, whatever crashes: told by an oracle that sees each change."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from simulation.cluster import Cluster, jobs
+from simulation.nodes import PunctualKubelet
+from simulation.server_events import observe_changes
+from simulation.test_jobs import a_job, states
+from support.audit import api_fields
+from support.audit.change import CREATED, DELETED, KUBELET, Change
+from support.pod_statuses import ended, running
+
+KIND, REPLICAS = "PyTorchJob", ("master-0", "worker-0", "worker-1")
+#: Seconds from the creation of a pod until it has a node, and then until its container runs.
+BIND, START = (1.0, 20.0), (1.0, 40.0)
+#: What happens in a schedule, and how long after what happened before; a slow operator sees things later.
+EVENTS, LATER = ("crash", "crash", "delete", "operator", "suspend"), (1.0, 200.0)
+
+
+class SlowKubelet(PunctualKubelet):
+    """Binds and starts each pod after random times."""
+
+    def __init__(self, cluster: Cluster, random: Random) -> None:
+        super().__init__(cluster, {})
+        self._random = random
+
+    def _observe(self, change: Change) -> None:
+        if change.plural != "pods" or change.verb != CREATED:
+            super()._observe(change)
+            return
+        path, uid = f"/api/v1/namespaces/ml/pods/{change.object['metadata']['name']}", api_fields.uid(change.object)
+        bound = self._random.uniform(*BIND)
+        self._cluster.later(bound, self._bind, path, uid)
+        self._cluster.later(bound + self._random.uniform(*START), self._begin, path, uid)
+
+    def _bind(self, path: str, uid: str) -> None:
+        if api_fields.uid(self._cluster.server.object(path) or {}) == uid:
+            self._ask("POST", f"{path}/binding", {"target": {"name": "node-a"}})
+
+    def _begin(self, path: str, uid: str) -> None:
+        pod = self._cluster.server.object(path) or {}
+        if api_fields.uid(pod) == uid and "deletionTimestamp" not in pod["metadata"]:
+            self._write(path, lambda pod: running(pod, self._cluster.now()))
+
+
+class Seconds:
+    """Counts each second of a job by what the changes say: when pods ran, and when it was suspended."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.runs: dict[str, tuple[str, float, float | None]] = {}
+        self.stops: list[tuple[float, bool]] = []
+        observe_changes(cluster.server, self._observe)
+
+    def _observe(self, change: Change) -> None:
+        if change.plural == "pytorchjobs" and change.after and change.before:
+            before, after = (api_fields.condition(job, "Suspended") for job in (change.before, change.after))
+            if before != after:
+                self.stops.append((int(change.at), after))
+        if change.plural != "pods":
+            return
+        pod, uid = change.object, api_fields.uid(change.object)
+        state = (pod["status"].get("containerStatuses") or [{}])[0].get("state", {})
+        if uid not in self.runs and (state.get("running") or state.get("terminated")):
+            self.runs[uid] = pod["metadata"]["name"].removeprefix("job-"), int(change.at), None
+        over = change.verb == DELETED or change.requests_deletion or "terminated" in state
+        if uid in self.runs and over and self.runs[uid][2] is None:
+            self.runs[uid] = (*self.runs[uid][:2], int(change.at))
+
+    def count(self, begin: float, end: float) -> dict[str, int]:
+        """Return the seconds of four kinds."""
+        found = dict.fromkeys(("start", "run", "restart", "suspended"), 0)
+        suspended = broken = False
+        for second in range(int(begin), int(end)):
+            for time, stops in self.stops:
+                if time == second:
+                    suspended, broken = stops, False
+            there = [(start, over) for _, start, over in self.runs.values()]
+            broken |= any(over == second and start < over for start, over in there) and not suspended
+            alive = {
+                name for name, start, over in self.runs.values() if start <= second and (over is None or second < over)
+            }
+            if suspended:
+                found["suspended"] += 1
+            elif alive == set(REPLICAS):
+                found["run"], broken = found["run"] + 1, False
+            else:
+                found["restart" if broken else "start"] += 1
+        return found
+
+
+def spent(job: dict) -> dict[str, int]:
+    """Return the seconds of the same kinds in the status of a job."""
+    kinds = {
+        "start": ("scheduling", "init", "imagePull"),
+        "run": ("running",),
+        "restart": ("restart",),
+        "suspended": ("suspended", "teardown", "queued"),
+    }
+    seconds = job["status"]["timeSpent"]
+    return {kind: sum(seconds.get(f"{phase}Seconds", 0) for phase in phases) for kind, phases in kinds.items()}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_sums_of_a_random_schedule_are_those_of_an_oracle(seed):
+    random, cluster = Random(seed), Cluster(seed, replicas=1)
+    SlowKubelet(cluster, random)
+    seconds = Seconds(cluster)
+    cluster.operators[0].settings |= {"leader_elect": False}
+    cluster.start()
+    body = a_job(KIND, {"Master": 1, "Worker": 2})
+    for group in body["spec"]["pytorchReplicaSpecs"].values():
+        group["restartPolicy"] = "OnFailure" if seed % 2 else "ExitCode"
+    cluster.submit(body)
+    begin = int(cluster.now())
+    try:
+        for _ in range(10):
+            cluster.loop.run_for(random.uniform(*LATER))
+            act(cluster, random)
+        cluster.loop.run_for(400)
+        pod = cluster.server.object("/api/v1/namespaces/ml/pods/job-master-0")
+        end = {"status": ended(pod, 0, cluster.now())}
+        cluster.server.request(KUBELET, "PATCH", "/api/v1/namespaces/ml/pods/job-master-0/status", body=end)
+        over = int(cluster.now())
+        assert cluster.loop.run_until(lambda: "Succeeded" in states(cluster.job(KIND, "job") or {}), 60)
+        found, expected = spent(cluster.job(KIND, "job") or {}), seconds.count(begin, over)
+    finally:
+        cluster.close()
+    assert found == expected
+    assert sum(found.values()) == over - begin
+    assert found["run"] > 0 < found["start"]
+
+
+def act(cluster: Cluster, random: Random) -> None:
+    """Let something happen."""
+    what, name = random.choice(EVENTS), f"job-{random.choice(REPLICAS)}"
+    path = f"/api/v1/namespaces/ml/pods/{name}"
+    pod = cluster.server.object(path)
+    if what == "operator":
+        cluster.operators[0].crash()
+        cluster.later(random.uniform(1, 60), cluster.operators[0].start)
+    elif what == "suspend":
+        suspend = {"spec": {"runPolicy": {"suspend": True}}}
+        cluster.server.request("user", "PATCH", f"{jobs(KIND)}/job", body=suspend)
+        cluster.loop.run_for(random.uniform(90, 150))
+        cluster.server.request("user", "PATCH", f"{jobs(KIND)}/job", body={"spec": {"runPolicy": {"suspend": False}}})
+    elif pod and what == "delete":
+        cluster.server.request("user", "DELETE", path, body={})
+    elif pod and pod["status"].get("phase") == "Running":
+        status = {"status": ended(pod, 137, cluster.now())}
+        cluster.server.request(KUBELET, "PATCH", f"{path}/status", body=status)
