@@ -7,9 +7,12 @@ from prometheus_client import Metric
 from support.builders import T0, a_job, a_pod, cached, seen
 from support.replace import replace
 from trainshed.api.status import Condition, ConditionType, Status
+from trainshed.api.time_spent import JobPhase, TimeSpent
 from trainshed.client import ApiError
 from trainshed.controller.job_collector import JobCollector
 from trainshed.controller.metrics import Metrics
+
+GPU = {"spec": {"containers": [{"name": "tensorflow", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}
 
 
 def all_metrics() -> Metrics:
@@ -24,6 +27,8 @@ def all_metrics() -> Metrics:
     metrics.on_reconcile(seen(job, a_pod("worker-0", "Running")))
     metrics.on_status_stored(seen(job), failed)
     metrics.on_status_stored(seen(job), Status(attempts={"Worker": 1}))
+    spent = TimeSpent({JobPhase.RUNNING: 60}, JobPhase.RESTART, T0)
+    metrics.on_status_stored(seen(a_job(worker=1, template=GPU)), Status(time_spent=spent))
     metrics.count_error(ApiError("x"))
     metrics.count_request("GET", "pods", 200)
     metrics.count_skipped_event("pods")

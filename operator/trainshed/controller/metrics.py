@@ -31,6 +31,7 @@ from trainshed.plan.failures import APPLICATION, DISRUPTION, HANG, INFRASTRUCTUR
 from trainshed.plan.messages.progress_reports import ACCEPTED, FORWARDED, ReportRefusal
 
 from .observed_pods import FailedPods, StartupTimes
+from .spent_time import SpentTime
 
 LABELS = ("job_namespace", "framework")
 #: v1's counters, without the `_total` that the client library adds, and their help texts.
@@ -246,7 +247,7 @@ class Metrics:
         )
         for answer in (ACCEPTED, FORWARDED, *ReportRefusal):
             self._reports.labels(answer)
-        self._failed_pods, self._starting = FailedPods(), StartupTimes()
+        self._failed_pods, self._starting, self._time = FailedPods(), StartupTimes(), SpentTime(own)
         self.gauges = Gauges(own)
         self._jobs = Gauge("trainshed_jobs", "Jobs by state.", ("framework", "state"), registry=own)
 
@@ -310,6 +311,7 @@ class Metrics:
         if after.turned_true(ConditionType.STALLED, before):
             self._stalled.labels(label).inc()
         self._starting.on_status_stored(snapshot, after)
+        self._time.on_status_stored(snapshot, after)
 
     def on_reconcile(self, snapshot: Snapshot) -> None:
         """Count the pods that have failed since the last reconcile of the job, and observe its startup time."""
@@ -355,6 +357,7 @@ class Metrics:
             self._startup_times.labels(framework)
             self._stalled.labels(framework)
             self._errors.statuses.labels(framework)
+            self._time.begin(framework)
             for word in FAILURE_CLASSES:
                 self._failures.labels(framework, word)
             for word in CLASSES:

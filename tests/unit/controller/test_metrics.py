@@ -20,6 +20,7 @@ from trainshed.api.actions import (
 )
 from trainshed.api.objects import CONFIG_MAPS, COSCHEDULING_GROUPS, VOLCANO_GROUPS
 from trainshed.api.status import Condition, ConditionType, Retries, Status
+from trainshed.api.time_spent import JobPhase, TimeSpent
 from trainshed.client import Conflict
 from trainshed.controller.metrics import CLASSES, COUNTERS, FAILURE_CLASSES, STATES, Metrics
 
@@ -27,6 +28,7 @@ JOB = a_job(worker=2)
 SNAPSHOT = seen(JOB)
 LABELS = {"job_namespace": "ml", "framework": "tensorflow"}
 JOBS = "training_operator_jobs_"
+CLASS_OF = {"Running": "", "Restart": "INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION"}
 
 
 def having(*kinds: ConditionType, **fields) -> Status:
@@ -55,6 +57,28 @@ def test_a_transition_is_counted_once_when_it_is_stored(what, before, after):
     metrics.on_status_stored(seen(JOB, status=before), after)
     metrics.on_status_stored(seen(JOB, status=after), after)
     assert counted(metrics) == {f"{JOBS}{what}": 1}
+
+
+def test_the_seconds_of_a_phase_and_of_its_devices_are_counted_once_when_it_is_stored_that_it_is_over():
+    limits = {"cpu": 4, "nvidia.com/gpu": 8, **{f"example.com/{number}": 1 for number in range(20)}}
+    template = {"spec": {"containers": [{"name": "tensorflow", "resources": {"limits": limits}}]}}
+    job, metrics = a_job(worker=2, template=template), Metrics()
+    metrics.set_jobs({}, {job.kind: "tensorflow"})
+    before, after, queued = (
+        Status(time_spent=TimeSpent(seconds, JobPhase.RUNNING, T0))
+        for seconds in ({JobPhase.RUNNING: 30}, {JobPhase.RUNNING: 100, JobPhase.RESTART: 7}, {JobPhase.QUEUED: 9})
+    )
+    for status, stored in ((before, after), (after, after), (after, before), (Status(), queued)):
+        metrics.on_status_stored(seen(job, status=status), stored)
+    value, name = metrics.registry.get_sample_value, "trainshed_job_phase_seconds_total"
+    running, restart = ({"framework": "tensorflow", "phase": phase, "class": word} for phase, word in CLASS_OF.items())
+    assert [value(name, labels) for labels in (running, restart)] == [70, 7]
+    assert value(name, {**running, "phase": "Queued"}) == 9
+    assert value(name, {**running, "phase": "Init", "class": "OTHER"}) == 0
+    name = "trainshed_job_resource_seconds_total"
+    assert [value(name, labels | {"resource": "nvidia.com/gpu"}) for labels in (running, restart)] == [1120, 112]
+    assert value(name, restart | {"resource": "other"}) == 5 * 2 * 7, "of twenty-one resources"
+    assert value(name, {**running, "phase": "Queued", "resource": "nvidia.com/gpu"}) is None
 
 
 def test_a_suspension_is_not_counted_as_a_restart():
