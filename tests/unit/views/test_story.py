@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from support.job_stories import STORIES, fails
+from support.builders import T0, at, running, seen
+from support.job_stories import STORIES, a_training, fails, ready
+from support.replace import replace
 from trainshed import client
+from trainshed.api.time_spent import JobPhase, TimeSpent
 from trainshed.client import ApiError
+from trainshed.plan.facts import Facts
 from trainshed.plan.failures import CLASSES
-from trainshed.views import advice
+from trainshed.views import advice, story
 from trainshed.views.story import Story
 
 FILES, PAGE = Path(__file__).parent / "stories", Path(__file__).parents[3] / "docs" / "commands.md"
@@ -95,3 +99,23 @@ def test_foreign_text_cannot_forge_a_line():
     lines = as_printed(found).splitlines()
     assert not any(line.startswith("What to do   run") for line in lines)
     assert all(line.isprintable() for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (
+            {"Queued": 1200, "Scheduling": 120, "ImagePull": 300, "Running": 6000, "Restart": 720},
+            "its start took 7m; restarts took 12m; not lost in a queue or suspended: 20m",
+        ),
+        ({"Queued": 10**6, "Running": 6000}, ""),
+        ({"Restart": 100}, ""),
+    ],
+)
+def test_where_the_time_has_gone_is_told_if_a_part_of_it_is_lost(seconds: dict[str, int], said: str):
+    job = a_training()
+    spent = TimeSpent({JobPhase(phase): time for phase, time in seconds.items()}, JobPhase.RUNNING, T0)
+    known = replace(running(job), time_spent=spent)
+    told = as_printed(story.tell(Facts(seen(job, *ready(job), status=known, now=at(3000))), {"metadata": {}}))
+    lines = [line[13:] for line in told.splitlines() if "all replicas ran" in line]
+    assert lines == ([f"all replicas ran for 89% of 169m; {said}"] if said else [])
