@@ -62,6 +62,9 @@ MPI_V2BETA1_RULES: Rules = (("", ["secrets"], ["create"]),)
 RESULT_RULES: Rules = (("", ["pods"], ["patch"]),)
 #: For --progress-logs: to follow the log of the replica that leads.
 PROGRESS_RULES: Rules = (("", ["pods/log"], ["get"]),)
+#: For --node-health: the nodes on which replicas failed, and in the namespace `default` the Events about them.
+NODE_RULES: Rules = (("", ["nodes"], ["get"]),)
+NODE_EVENT_RULES: Rules = (("", ["events"], ["list"]),)
 #: For the progress endpoint: the ConfigMaps by which pods know its CA, reviews of the tokens that they send, and in the
 #: operator's own namespace the Secret of its certificate, which the chart creates: it is named where it is granted.
 ENDPOINT_RULES: Rules = CONFIG_MAPS
@@ -139,6 +142,8 @@ def rights() -> dict[str, Any]:
         "mpi-v2beta1": _rules(MPI_V2BETA1_RULES),
         "results": _rules(RESULT_RULES),
         "progress-logs": _rules(PROGRESS_RULES),
+        "node-health": _rules(NODE_RULES),
+        "node-events": _rules(NODE_EVENT_RULES),
         "progress-endpoint": _rules(ENDPOINT_RULES),
         "tokens": _rules(TOKEN_RULES),
         "certificate": _rules(CERTIFICATE_RULES),

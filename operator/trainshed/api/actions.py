@@ -10,7 +10,7 @@ import msgspec
 
 from .framework import Framework, JobDefaults
 from .job import Document, Job
-from .objects import Dependent, Pod, Resource, Service
+from .objects import Dependent, NodeReport, Pod, Resource, Service
 from .signs import Signs
 from .status import Status, TrainerStatus
 
@@ -63,7 +63,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     dependents with digests as the API server had them after this process wrote them last, by uid. `scale_down` is the
     last one that this process has carried out, None if it was long ago. `training` is the last report of the training
     that this process has got, and `signs` say whether it advances. `authorities` are the CAs of the endpoint to which
-    pods report, in PEM.
+    pods report, in PEM. `node_reports` are the nodes that have been read for this plan.
     """
 
     job: Job
@@ -86,6 +86,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     training: TrainerStatus | None = None
     authorities: str = ""
     signs: Signs = Signs()
+    node_reports: Mapping[str, NodeReport] = {}
 
 
 def all_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
@@ -250,7 +251,8 @@ class Plan(msgspec.Struct, frozen=True):
     The job must be reconciled again at `requeue_at` at the latest; None means only after a change.
 
     `pods_to_verify` are the names of pods that must be read from the API server before the plan is used, because they
-    may still exist. `events_to_read` is the uid of the PodGroup whose Events must be read; "" for none.
+    may still exist. `events_to_read` is the uid of the PodGroup whose Events must be read; "" for none. `nodes_to_read`
+    are those on which replicas failed and of which the plan needs a report.
     """
 
     status: Status
@@ -259,3 +261,4 @@ class Plan(msgspec.Struct, frozen=True):
     requeue_at: datetime | None = None
     pods_to_verify: tuple[str, ...] = ()
     events_to_read: str = ""
+    nodes_to_read: tuple[str, ...] = ()

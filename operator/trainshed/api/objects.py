@@ -1,4 +1,4 @@
-"""Pods, Services and the other objects that a job owns, as immutable values."""
+"""Pods, Services and the other objects that a job owns, and reports of nodes, as immutable values."""
 
 from __future__ import annotations
 
@@ -259,3 +259,22 @@ def is_older(version: str, than: str) -> bool:
     version that is not decimal is never older, so the value received last is taken as the newest.
     """
     return version.isdecimal() and than.isdecimal() and int(version) < int(than)
+
+
+class NodeProblem(msgspec.Struct, frozen=True):
+    """A problem of a node in words, and since when it is there, as far as is known and matters.
+
+    One that is `lasting` explains failures of the programs that run there. Others are only told: a node is cordoned for
+    many reasons, and Events are written about what programs do themselves, such as OOMKilling.
+    """
+
+    text: str
+    since: datetime | None
+    lasting: bool = True
+
+
+class NodeReport(msgspec.Struct, frozen=True):
+    """The problems of a node; none if it has none, or if it could not be read."""
+
+    name: str
+    problems: tuple[NodeProblem, ...] = ()

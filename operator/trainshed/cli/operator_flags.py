@@ -297,6 +297,11 @@ FLAGS: tuple[click.Option, ...] = (
         help="Allow jobs to report their progress by their logs, which the operator follows.",
     ),
     click.Option(
+        ["--node-health"],
+        is_flag=True,
+        help="Read the nodes on which replicas failed, to say what is wrong there and to try again for that.",
+    ),
+    click.Option(
         ["--max-log-follows", "log_follows"],
         default=DEFAULTS.log_follows,
         type=click.IntRange(min=1),

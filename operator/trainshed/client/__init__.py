@@ -222,6 +222,10 @@ class Client(Protocol):
         """List the Events with the reason `Unschedulable` about objects of this kind; call `take` with each."""
         ...
 
+    async def read_node(self, name: str) -> tuple[Document, list[Document]]:
+        """Read a node and the Events about it; it is empty if it does not exist."""
+        ...
+
     async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str, version: str) -> None:
         """Delete the job with this uid, with background propagation.
 

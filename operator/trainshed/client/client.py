@@ -38,6 +38,8 @@ T = TypeVar("T")
 CORE, LEASES = "/api/v1", "/apis/coordination.k8s.io/v1"
 #: Events after which no further page is read.
 MOST_EVENTS = 20_000
+#: The namespace of the Events about nodes, and those of a node after which no further page is read.
+EVENTS_OF_NODES, EVENTS_OF_NODE = "default", 1000
 #: What the API server says about a name that is taken.
 EXISTS = re.compile(r'"([^"]+)" already exists')
 WRONG_CRD = (
@@ -134,6 +136,22 @@ class ApiClient:
                     break
 
         await self.limiters.lists.run(namespace, read)
+
+    async def read_node(self, name: str) -> tuple[Document, list[Document]]:
+        """Read a node and the Events about it, `EVENTS_OF_NODE` at least if there are more; empty if it is gone."""
+        path = Path(CORE, "events", EVENTS_OF_NODES)
+        query = {"fieldSelector": f"involvedObject.kind=Node,involvedObject.name={name}"}
+
+        async def read() -> tuple[Document, list[Document]]:
+            node = await self._read(Path(CORE, "nodes", "", name), DOCUMENTS)
+            events: list[Document] = []
+            async for page in list_pages(self.rest, path, query):
+                events.extend(decode_items(EVENTS, page, path.plural))
+                if len(events) >= EVENTS_OF_NODE:
+                    break
+            return node or {}, events
+
+        return await self.limiters.reads.run(EVENTS_OF_NODES, read)
 
     async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str, version: str) -> None:
         """Delete the job with this uid, with background propagation; raises `Conflict` or `NotFound`."""

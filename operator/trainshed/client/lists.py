@@ -149,6 +149,8 @@ class EventContent(msgspec.Struct, rename="camel"):
     """What is read of an Event: text, times, and what it is about."""
 
     involved_object: object = None
+    type: object = None
+    reason: object = None
     message: object = None
     series: object = None
     last_timestamp: object = None

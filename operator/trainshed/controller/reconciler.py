@@ -39,6 +39,7 @@ from .cache import Cache
 from .events import EventRecorder
 from .executor import Executor
 from .job_errors import may_last
+from .node_reports import NodeReports
 from .observer import Observer
 from .plan_watch import is_role_update
 from .result import Result
@@ -68,6 +69,7 @@ class Reconciler:
         self._metrics = metrics
         self._executor = Executor(client, cache, recorder, metrics, planner.plan)
         self._said = SchedulerMessages(client, cache)
+        self._nodes = NodeReports(client)
         self._debounce = StatusDebounce()
         self._rejections = StatusRejections()
         self._statuses = StatusWrites()
@@ -138,6 +140,9 @@ class Reconciler:
         if plan.events_to_read:
             message = await self._read_events(key, snapshot, plan.events_to_read)
             snapshot = replace(snapshot, scheduler_message=message)
+            plan = planner.plan(snapshot)
+        if plan.nodes_to_read:
+            snapshot = replace(snapshot, node_reports=await self._nodes.of(plan.nodes_to_read, now=snapshot.now))
             plan = planner.plan(snapshot)
         if plan.pods_to_verify:
             self._cache.left_pods.looks_up(snapshot)

@@ -12,12 +12,23 @@ from trainshed.api.objects import ROLES
 from trainshed.api.replicas import replicas_by_name
 from trainshed.api.status import REPORT_INTERVAL
 
-from . import conditions, dependents, pod_groups, restarts
+from . import conditions, dependents, failures, pod_groups, restarts
 from .facts import Facts
 from .messages import job_events
 from .missing_pods import missing_pods, pods_to_verify, unwatched_pods
 from .phases import with_time_spent
-from .rules import RULES, Rule, await_root_cause, clean_up, end, reconcile_replicas, restart, skip_unmanaged, suspend
+from .rules import (
+    RULES,
+    Rule,
+    await_root_cause,
+    clean_up,
+    end,
+    fail,
+    reconcile_replicas,
+    restart,
+    skip_unmanaged,
+    suspend,
+)
 
 __all__ = ["plan"]
 
@@ -25,6 +36,8 @@ __all__ = ["plan"]
 _RESTARTS = (await_root_cause, restart, reconcile_replicas)
 #: The rules whose plan has the updates of all other objects of the job.
 _COMPLETE = (clean_up, end, suspend, await_root_cause, reconcile_replicas)
+#: The rules whose plan may depend on the nodes of the failures. While a cause is awaited detectors find more.
+_FOR_FAILURES = (fail, restart)
 #: A pod that is ahead of the status by more attempts than this is ignored: its annotation was edited. Two attempts are
 #: at least one second apart.
 MAX_ATTEMPTS_AHEAD = 1_000_000
@@ -45,8 +58,10 @@ def plan(snapshot: Snapshot) -> Plan:
         found = replace(found, actions=(*dependents.update_roles(facts), *found.actions))
     if facts.job.checkpoint_grace is not None and rule is not skip_unmanaged:
         found = replace(found, events=(*found.events, *job_events.grace_periods(facts)))
-    pods, events = _pods_to_verify(facts, rule), _events_to_read(facts)
-    return replace(found, pods_to_verify=pods, events_to_read=events) if pods or events else found
+    pods, events, nodes = _pods_to_verify(facts, rule), _events_to_read(facts), _nodes_to_read(facts, rule)
+    if not (pods or events or nodes):
+        return found
+    return replace(found, pods_to_verify=pods, events_to_read=events, nodes_to_read=nodes)
 
 
 def _with_report(snapshot: Snapshot, found: Plan) -> Plan:
@@ -84,6 +99,13 @@ def _pods_to_verify(facts: Facts, rule: Rule) -> tuple[str, ...]:
 
 def _events_to_read(facts: Facts) -> str:
     return pod_groups.events_to_read(facts) if facts.snapshot.job_defaults.gang_scheduler else ""
+
+
+def _nodes_to_read(facts: Facts, rule: Rule) -> tuple[str, ...]:
+    """Return the nodes that may explain the failures that end the job or restart replicas."""
+    if not facts.snapshot.job_defaults.node_health or rule not in _FOR_FAILURES:
+        return ()
+    return failures.nodes_to_read(facts.failed.values(), facts.snapshot.node_reports)
 
 
 def _keep_form(snapshot: Snapshot) -> Snapshot:

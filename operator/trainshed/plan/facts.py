@@ -196,6 +196,11 @@ class Facts:
         found = {replica: failures.failure(pod, own[replica.role], now) for replica, pod in self.eventful.items()}
         found |= self.early_exits
         shown = {replica: failure for replica, failure in found.items() if failure and not self.finished(replica)}
+        if reports := self.snapshot.node_reports:
+            began = {replica: failures.began(self.current[replica], own[replica.role]) for replica in shown}
+            shown = {
+                replica: failures.with_node(failure, began[replica], reports) for replica, failure in shown.items()
+            }
         return dict(sorted(shown.items(), key=lambda item: (item[1].time, item[1].pod)))
 
     @cached_property

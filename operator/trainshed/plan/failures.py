@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from msgspec.structs import replace
 
 from trainshed.api.job import RestartPolicy
-from trainshed.api.objects import Container, Phase, Pod
+from trainshed.api.objects import Container, NodeReport, Phase, Pod
 from trainshed.api.status import Failure
 
 from .messages.phrases import ended_early
@@ -127,6 +127,13 @@ SIGKILLED = 137
 TERMINATED = frozenset({SIGKILLED, 143})
 #: The number of characters of a message that are kept, from its end: a traceback ends with the exception.
 TERMINATION_MESSAGE_LIMIT = 1024
+#: The most nodes that are read for the failures of a job.
+MOST_NODES = 3
+#: A problem that is found within this time after a failure began before it: detectors look every few seconds or
+#: minutes.
+FOUND_WITHIN = timedelta(minutes=5)
+#: Reasons that stay Application: as a rule the program used more memory than its own limit, which no node explains.
+OWN_FAULT = frozenset({"OOMKilled"})
 
 
 def failure_class(reason: str) -> str:
@@ -242,6 +249,45 @@ def culprit(pod: Pod, framework_container: str) -> Container | None:
         return own
     failed = (item for item in pod.containers if item.exit_code and not item.sidecar and (item.init or own is None))
     return next(failed, own)
+
+
+def began(pod: Pod, framework_container: str) -> datetime | None:
+    """Return when the container that decides the pod started, None if that is not known: runtimes may say 1970."""
+    started = ended.started if (ended := culprit(pod, framework_container)) else None
+    return started if started and started.timestamp() > 0 else None
+
+
+def nodes_to_read(found: Iterable[Failure], known: Mapping[str, NodeReport]) -> tuple[str, ...]:
+    """Return the nodes of the failures that happened first, without those that have been read."""
+    names = [name for name in dict.fromkeys(failure.node for failure in found) if name]
+    return tuple(name for name in names[:MOST_NODES] if name not in known)
+
+
+def with_node(failure: Failure, started: datetime | None, reports: Mapping[str, NodeReport]) -> Failure:
+    """Return the failure as one of Infrastructure if a problem of the node began while the replica ran there.
+
+    Where the problem is older, the replica may fail for a reason of its own again and again: then its class stays.
+    """
+    if failure.kind != APPLICATION or failure.reason in OWN_FAULT or not node_problems(failure, started, reports)[0]:
+        return failure
+    return replace(failure, kind=INFRASTRUCTURE)
+
+
+def node_problems(
+    failure: Failure, started: datetime | None, reports: Mapping[str, NodeReport]
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the problems that began while the replica ran, those from before, and what explains nothing by itself."""
+    meanwhile: list[str] = []
+    older: list[str] = []
+    others: list[str] = []
+    for problem in reports[failure.node].problems if failure.node in reports else ():
+        if problem.since is None or (started is None and problem.lasting):
+            others.append(problem.text)
+        elif started and problem.lasting and problem.since < started:
+            older.append(problem.text)
+        elif started and started <= problem.since <= failure.time + FOUND_WITHIN:
+            (meanwhile if problem.lasting else others).append(problem.text)
+    return meanwhile, older, others
 
 
 def _ended_from_outside(pod: Pod, ended: Container | None) -> tuple[str, str] | None:

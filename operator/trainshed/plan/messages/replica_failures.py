@@ -15,12 +15,14 @@ from trainshed.api.job import Document, Replica
 from trainshed.api.objects import Container, TerminatedState
 from trainshed.api.status import Failure
 from trainshed.plan.facts import Facts
-from trainshed.plan.failures import APPLICATION, DISRUPTION, HANG, NEVER_RAN, culprit
+from trainshed.plan.failures import APPLICATION, DISRUPTION, HANG, NEVER_RAN, began, culprit, node_problems
 
 from .phrases import LINE, duration, last_line
 
 #: Container runtimes report a signal as 128 plus its number; above 31 are real-time signals or plain exit codes.
 SIGNALLED, SIGNALS = 128, range(1, 32)
+#: The most bytes of the words about a node.
+MOST_OF_NODE = 480
 #: Explanations of reasons; other reasons are quoted as they are.
 KNOWN: Mapping[str, str] = MappingProxyType(
     {
@@ -53,7 +55,23 @@ def with_message(facts: Facts, replica: Replica, failure: Failure) -> Failure:
         ran=_duration(ended.started, failure.time) if ended else None,
         termination_message=foreign_text.lines(failure.termination_message),
     )
-    return replace(full, message=_message(facts, replica, full))
+    return replace(full, message=f"{_message(facts, replica, full)}{_of_node(facts, replica, full)}")
+
+
+def _of_node(facts: Facts, replica: Replica, failure: Failure) -> str:
+    """Return what has been read about the node, in parentheses."""
+    reports, pod = facts.snapshot.node_reports, facts.current.get(replica)
+    if not reports or pod is None:
+        return ""
+    found = node_problems(failure, began(pod, facts.group(replica).container), reports)
+    meanwhile, older, others = (", ".join(texts) for texts in found)
+    parts = (
+        f"{failure.node} failed meanwhile: {meanwhile}" if meanwhile else "",
+        f"{failure.node} had problems before: {older}" if older else "",
+        f"said about {failure.node}: {others}" if others else "",
+    )
+    text = coerce.truncate_end("; ".join(filter(None, parts)), MOST_OF_NODE)
+    return f" ({text})" if text else ""
 
 
 def last_container_failure(facts: Facts) -> Failure | None:
