@@ -141,9 +141,14 @@ def _stages(
     ignored = facts.failed if restarts.failure_group(facts) is None else {}
     found: list[tuple[datetime, Stage, Stage]] = [(begin, Stage.RUNS, Stage.RUNS)]
     there: Counter[str] = Counter()
+    slowest: dict[str, tuple[datetime, ...]] = {}
     for replica, pod in facts.current.items():
         if first is JobPhase.RUNNING and pod.quiet and (pod.created is None or pod.created <= begin):
             stages[Stage.RUNS] += 1
+        elif pod.quiet and pod.scheduled and not facts.finished(replica) and (own := facts.own_container(pod)):
+            created = pod.created or begin
+            times = (created, max(created, pod.scheduled), max(created, pod.scheduled, own.started or created))
+            slowest[replica.role] = tuple(map(max, slowest.get(replica.role, times), times))
         else:
             failure = None if replica in ignored else facts.failed.get(replica)
             stage = _absent(facts, replica.role)
@@ -152,6 +157,11 @@ def _stages(
                 found.append((max(time, begin), stage, new))
                 stage = new
         there[replica.role] += 1
+    for role, steps in slowest.items():  # many pods that start at once are as far as the last of them at each step
+        stages[stage := _absent(facts, role)] += 1
+        for time, new in zip(steps, (Stage.SCHEDULING, Stage.IMAGE_PULL, Stage.RUNS), strict=True):
+            found.append((max(time, begin), stage, new))
+            stage = new
     for role, group in facts.groups.items():
         done = sum(1 for replica in facts.current if replica.role == role and facts.finished(replica))
         without = len(facts.done[role]) - done
