@@ -7,8 +7,8 @@ import time
 import pytest
 
 from support import FakeKubelet, Operator, Operators, UserClient
-from support.jobs import job, pytorchjob
-from support.user_client import eventually
+from support.jobs import job, pod_spec, pytorchjob
+from support.user_client import MERGE, eventually
 from testbed.control_plane import ControlPlane
 
 #: A minute is enough for all of these, on a machine that is busy with others, too.
@@ -153,3 +153,29 @@ def test_the_finalizer_is_removed_from_pods_of_a_deleted_job(keeper: Operator, s
     keeper.start()
     eventually(lambda: second_user.pod("a-master-0") is None, MINUTE)
     assert keeper.complaints() == []
+
+
+def test_what_a_node_and_its_events_say_is_in_the_failure(
+    second_server: ControlPlane, second_user: UserClient, operators: Operators
+):
+    user, node = second_user, "node-health"
+    operators.begin(second_server.kubeconfig, "--no-leader-elect", "--node-health", f"--namespace={user.namespace}")
+    user.call("POST", "/api/v1/nodes", {"metadata": {"name": node}})
+    wanted = pytorchjob("sick", Master=1)
+    pod_spec(wanted, "Master")["nodeName"] = node
+    with FakeKubelet(user) as kubelet:
+        user.create(wanted)
+        eventually(lambda: user.state("PyTorchJob", "sick") == "Running")
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        bad = {"type": "KernelDeadlock", "status": "True", "message": "task hung", "lastTransitionTime": now}
+        user.call("PATCH", f"/api/v1/nodes/{node}/status", {"status": {"conditions": [bad]}}, MERGE)
+        about = {"kind": "Node", "name": node, "uid": node}
+        event = {"metadata": {"generateName": node}, "involvedObject": about, "type": "Warning", "lastTimestamp": now}
+        for reason, others in (("KernelOops", {}), ("Other", {"involvedObject": about | {"name": "node-other"}})):
+            user.call("POST", "/api/v1/namespaces/default/events", event | {"reason": reason} | others)
+        kubelet.end("sick-master-0", 1)
+        failure = eventually(lambda: user.job("PyTorchJob", "sick")["status"].get("failure"))
+    user.call("DELETE", f"/api/v1/nodes/{node}")
+    assert failure["class"] == "Infrastructure"
+    words = f" ({node} failed meanwhile: KernelDeadlock: task hung; said about {node}: KernelOops: KernelOops)"
+    assert failure["message"].endswith(words)
