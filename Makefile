@@ -260,10 +260,13 @@ sim-conformance: venv ## Send random calls to the simulated and to a real API se
 	@$(RUN) simulation.differential $(or $(N),20000) --result build/results/sim-conformance.toml
 	$(call took,sim-conformance)
 
+# What the chart leaves off: rights that an administrator grants. The end-to-end tests use all of it.
+ON_REQUEST := --set progress.logs.enabled=true,progress.endpoint.enabled=true,hangs.ncclRas.enabled=true
+
 .PHONY: test-e2e
 test-e2e: venv venv-sdk ## Run the examples, node failures and the quick start on a kind cluster with real containers.
 	@$(BED) up --image "$(IMAGE)" --all-images
-	$(MAKE) deploy VALUES="$(VALUES) --set progress.logs.enabled=true"
+	$(MAKE) deploy VALUES="$(VALUES) $(ON_REQUEST)"
 	$(PY) -m pytest -m "e2e and not long" $(RERUNS)
 	$(call took,test-e2e)
 
@@ -275,7 +278,7 @@ test-local-examples: venv ## Run every example with trainshed run, in containers
 # End-to-end tests that `make test` leaves out, of which a recipe names the files.
 define run_long_e2e
 $(BED) up --image "$(IMAGE)"
-	$(MAKE) deploy
+	$(MAKE) deploy VALUES="$(VALUES) $(ON_REQUEST)"
 	$(PY) -m pytest -v -s -m e2e $(RERUNS)
 endef
 
@@ -283,6 +286,11 @@ endef
 test-horovod: venv ## Run Horovod's examples on the kind cluster. The first time compiles Horovod, which takes ten minutes.
 	@$(run_long_e2e) tests/e2e/test_horovod.py
 	$(call took,test-horovod)
+
+.PHONY: test-hugging-face
+test-hugging-face: venv ## Let an unmodified Trainer of Hugging Face report its progress on the kind cluster.
+	@$(run_long_e2e) tests/e2e/test_progress_endpoint.py
+	$(call took,test-hugging-face)
 
 .PHONY: test-neighbours
 test-neighbours: venv ## Run the operator beside the real programs of neighbours, built from source. TESTS="tests/neighbours/test_kueue.py" selects tests.

@@ -48,6 +48,12 @@ def operator(kubeconfig: str) -> Iterator[None]:
     assert complaints(run) == []
 
 
+@pytest.fixture(scope="session")
+def flags(kubeconfig: str) -> str:
+    """The flags of the operator. `make test-e2e` switches on what the chart leaves off."""
+    return Kubectl(kubeconfig, "trainshed-system")("get", "deployment", "trainshed", "-o=jsonpath={..args}")
+
+
 def complaints(run: Kubectl) -> list[str]:
     """Return the errors in the operator's log, as text or as JSON.
 

@@ -29,7 +29,7 @@ def save(*_):
 
 signal.signal(signal.SIGTERM, save)
 note("started")
-while step < 600:
+while step < 400:
     time.sleep(0.1)
     step += 1
 note("ended")

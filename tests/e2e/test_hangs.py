@@ -5,16 +5,11 @@ What answers is a small server that speaks NCCL's protocol: no GPU is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from support import UserClient, ras_server
 from support.jobs import pod_spec, pytorchjob
-from support.kubectl import Kubectl
-from support.release import HOME, NAME, Helm
-from support.user_client import always, eventually
+from support.user_client import eventually
 from testbed.images import PYTHON
 
 from .conftest import PATIENCE
@@ -23,18 +18,6 @@ KIND = "PyTorchJob"
 SERVER = Path(ras_server.__file__).read_text()
 #: Seconds: the deadline, the first question, the pause between two, and some for the status.
 IN_TIME = 30 + 15 + 2 * 15 + PATIENCE
-
-
-@pytest.fixture(autouse=True, scope="module")
-def asks(kubeconfig: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The operator has the right to forward ports, and the flag, and has neither afterwards."""
-    helm, values, run = Helm(4, kubeconfig), tmp_path_factory.mktemp("helm") / "values.json", Kubectl(kubeconfig, HOME)
-    values.write_text(helm.values())
-    for sets in (("hangs.ncclRas.enabled=true",), ()):
-        helm.upgrade(values, *sets)
-        run("rollout", "status", f"deployment/{NAME}", f"--timeout={PATIENCE}s", timeout=PATIENCE + 10)
-        if sets:
-            yield
 
 
 def submit(user: UserClient, name: str, *options: str, **annotations: str) -> None:
@@ -57,25 +40,20 @@ def status(user: UserClient, name: str) -> dict:
     return user.job(KIND, name).get("status", {})
 
 
-def test_the_rank_that_others_wait_for_is_named_with_its_node(user: UserClient):
+def test_a_hang_is_found_by_what_nccl_says_and_restarts_a_job_that_asks_for_it(flags: str, user: UserClient):
+    assert "--nccl-ras" in flags, "make deploy VALUES='--set hangs.ncclRas.enabled=true'"
+    submit(user, "advances")
     submit(user, "waits", "--still-after", "10")
+    submit(user, "again", "--still-after", "10", hang_action="Restart")
+    before = {pod["metadata"]["uid"] for pod in user.pods("again")}
+    (restart, *_) = eventually(lambda: status(user, "again").get("recentRestarts"), IN_TIME)
+    assert (restart["class"], restart["replica"], restart["replicasRestarted"]) == ("Hang", "worker-0", 3)
+    eventually(lambda: not before & {pod["metadata"]["uid"] for pod in user.pods("again")}, PATIENCE)
     stalled = eventually(lambda: status(user, "waits").get("stalled"), IN_TIME)
     (late,) = (pod for pod in user.pods("waits") if pod["metadata"]["name"] == "waits-worker-0")
     assert stalled["reason"] == "RanksWait"
     assert f"rank 1 (waits-worker-0 on {late['spec']['nodeName']}, pid 101, AllReduce" in stalled["message"]
     assert user.state(KIND, "waits") == "Running"
-    assert [event[:2] for event in user.events("waits")].count(("Warning", f"{KIND}Stalled")) == 1
-
-
-def test_a_job_that_asks_for_it_restarts_as_a_whole(user: UserClient):
-    submit(user, "again", "--still-after", "10", hang_action="Restart")
-    before = {pod["metadata"]["uid"] for pod in user.pods("again")}
-    (restart, *_) = eventually(lambda: status(user, "again").get("recentRestarts"), IN_TIME)
-    assert (restart["class"], restart["replica"], restart["replicasRestarted"]) == ("Hang", "worker-0", 3)
-    eventually(lambda: status(user, "again").get("ready") == "3/3", PATIENCE)
-    assert not before & {pod["metadata"]["uid"] for pod in user.pods("again")}
-
-
-def test_a_job_whose_ranks_advance_is_not_stalled(user: UserClient):
-    submit(user, "advances")
-    always(lambda: "stalled" not in status(user, "advances"), 75, every=5)
+    said = ("Warning", f"{KIND}Stalled")
+    assert eventually(lambda: [event[:2] for event in user.events("waits")].count(said), PATIENCE) == 1
+    assert "stalled" not in status(user, "advances")

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from support import UserClient
 from support.jobs import pod_spec, pytorchjob
 from support.kubectl import Kubectl
-from support.release import HOME, Helm
 from support.user_client import eventually
 from testbed import images, kind
 
 from .conftest import PATIENCE
+
+pytestmark = pytest.mark.long
 
 #: A model of a few thousand weights, made from its configuration: nothing is downloaded. A step takes a second.
 PROGRAM = """
@@ -40,17 +38,10 @@ Trainer(model=model, args=arguments, train_dataset=Slow()).train()
 
 
 @pytest.fixture(scope="module")
-def image(kubeconfig: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The image of the training, while the release has the endpoint."""
-    helm, values = Helm(4, kubeconfig), tmp_path_factory.mktemp("release") / "values.json"
-    values.write_text(helm.values())
-    name = kind.load_image(images.hugging_face())
-    helm.upgrade(Path(values), "progress.endpoint.enabled=true")
-    run = Kubectl(kubeconfig, HOME)
-    run("rollout", "status", "deployment/trainshed", "--timeout=120s", timeout=130)
-    yield name
-    helm.upgrade(Path(values))
-    run("rollout", "status", "deployment/trainshed", "--timeout=120s", timeout=130)
+def image(flags: str) -> str:
+    """The image of the training."""
+    assert "--progress-server" in flags, "make deploy VALUES='--set progress.endpoint.enabled=true'"
+    return str(kind.load_image(images.hugging_face()))
 
 
 def test_hugging_faces_trainer_reports_by_itself(image: str, user: UserClient, kubectl: Kubectl):
