@@ -24,13 +24,12 @@ for epoch in range(1, 3):
     print()
 time.sleep(25)
 """
-#: The lines of the example of PyTorch.
+#: Lines of a loop in PyTorch.
 TORCH = r"""
 import time
-for epoch in range(1, 3):
-    for step in range(0, 60000, 6000):
-        print(f"Train Epoch: {epoch} [{step}/60000 ({step // 600}%)]\tLoss: {1 / (step + 1):.6f}", flush=True)
-        time.sleep(1)
+for step in range(1, 101):
+    print(f"step={step}/100 loss={1 / step:.6f}", flush=True)
+    time.sleep(0.2)
 time.sleep(25)
 """
 JOBS = {
