@@ -185,7 +185,8 @@ class Retries(msgspec.Struct, frozen=True):
 class TrainerStatus(msgspec.Struct, frozen=True):
     """The last report of a training: None or empty is what it does not say. `training.py` makes it.
 
-    `updated` is when the operator got it, by its own clock. `percentage` is from 0 to 100.
+    `updated` is when the operator got it, by its own clock. `percentage` is from 0 to 100. `first_step` is what this
+    run of the program reported first, and `began` when that was; neither is stored.
     """
 
     updated: datetime
@@ -196,6 +197,8 @@ class TrainerStatus(msgspec.Struct, frozen=True):
     total_steps: int | None = None
     epoch: float | None = None
     steps_per_second: float | None = None
+    first_step: int | None = None
+    began: datetime | None = None
 
     @property
     def column(self) -> str:
@@ -211,7 +214,9 @@ class TrainerStatus(msgspec.Struct, frozen=True):
         )
 
     def _content(self, time: datetime) -> TrainerStatus:
-        return msgspec.structs.replace(self, updated=time, remaining_seconds=None, steps_per_second=None)
+        return msgspec.structs.replace(
+            self, updated=time, remaining_seconds=None, steps_per_second=None, first_step=None, began=None
+        )
 
 
 def _rough(seconds: int) -> str:

@@ -13,12 +13,15 @@ from .time_spent import NOTHING, JobPhase, TimeSpent
 #: The fields of the seconds of each phase.
 FIELDS: Mapping[JobPhase, str] = {phase: f"{phase[0].lower()}{phase[1:]}Seconds" for phase in JobPhase}
 
+#: The field of the seconds of lost work.
+LOST_WORK = "lostWorkSeconds"
+
 
 def time_document(spent: TimeSpent) -> dict[str, Any]:
     """Return the document of this in a status; what is zero or missing is left out."""
     since = spent.since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if spent.since else None
     seconds = {FIELDS[phase]: spent.seconds.get(phase, 0) for phase in JobPhase}
-    found = {**seconds, "phase": str(spent.phase or ""), "since": since}
+    found = {**seconds, LOST_WORK: spent.lost_work, "phase": str(spent.phase or ""), "since": since}
     return {key: value for key, value in found.items() if value}
 
 
@@ -30,4 +33,5 @@ def parse_time_spent(document: Document) -> TimeSpent:
     seconds = {phase: count for phase, field in FIELDS.items() if (count := parse_count(found.get(field)))}
     since, name = parse_time(found.get("since")), found.get("phase")
     phase = JobPhase(name) if since and name in tuple(JobPhase) else None
-    return TimeSpent(seconds, phase, since.replace(microsecond=0) if since else None)
+    lost = parse_count(found.get(LOST_WORK)) or 0
+    return TimeSpent(seconds, phase, since.replace(microsecond=0) if since else None, lost)

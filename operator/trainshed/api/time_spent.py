@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 import msgspec
+from msgspec.structs import replace
 
 
 class JobPhase(StrEnum):
@@ -34,24 +35,28 @@ GOODPUT_CLASSES: Mapping[JobPhase, str] = {
     **dict.fromkeys((*STARTING, JobPhase.TEARDOWN), "OTHER"),
     JobPhase.RESTART: "INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION",
 }
+#: The class of lost work.
+LOST_WORK_CLASS = "WASTED_PROGRESS_FROM_DISRUPTION"
 
 
 class TimeSpent(msgspec.Struct, frozen=True):
     """The whole seconds that a job has spent in each phase, up to `since`; from then on it has been in `phase`.
 
+    `lost_work` are those seconds of `Running` whose steps were done again after a restart, as far as steps are known.
     After the end of the job, and of its pods as far as they are counted, it is in no phase.
     """
 
     seconds: Mapping[JobPhase, int] = {}
     phase: JobPhase | None = None
     since: datetime | None = None
+    lost_work: int = 0
 
     def moved(self, phase: JobPhase | None, time: datetime) -> TimeSpent:
         """Return the same with a phase that begins at this time, or at once if that is before the last one began."""
         if phase is self.phase or self.since is None:
-            return self if self.since else TimeSpent(phase=phase, since=time)
+            return self if self.since else replace(self, phase=phase, since=time)
         time = max(time.replace(microsecond=0), self.since)
-        return TimeSpent(self.until(time).seconds, phase, time)
+        return replace(self.until(time), phase=phase, since=time)
 
     def until(self, now: datetime) -> TimeSpent:
         """Return the same with the present phase counted up to now."""
@@ -59,7 +64,7 @@ class TimeSpent(msgspec.Struct, frozen=True):
             return self
         spent = int((now - self.since).total_seconds())
         seconds = {**self.seconds, self.phase: self.seconds.get(self.phase, 0) + spent}
-        return TimeSpent(seconds, self.phase, self.since + timedelta(seconds=spent))
+        return replace(self, seconds=seconds, since=self.since + timedelta(seconds=spent))
 
     def total(self, *phases: JobPhase) -> int:
         """Return the seconds in these phases."""
@@ -70,6 +75,12 @@ class TimeSpent(msgspec.Struct, frozen=True):
         """The share of the time since admission in which all replicas ran; None if there was no such time."""
         admitted = self.total(*ADMITTED)
         return self.total(JobPhase.RUNNING) / admitted if admitted else None
+
+    @property
+    def goodput(self) -> float | None:
+        """The same without lost work; it says something only of a job whose steps are known."""
+        admitted = self.total(*ADMITTED)
+        return max(0, self.total(JobPhase.RUNNING) - self.lost_work) / admitted if admitted else None
 
 
 #: No time at all: of a job that is not counted yet.

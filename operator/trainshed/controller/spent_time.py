@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from trainshed.api.actions import Snapshot
 from trainshed.api.status import Status
-from trainshed.api.time_spent import GOODPUT_CLASSES, WAITING, JobPhase
+from trainshed.api.time_spent import GOODPUT_CLASSES, LOST_WORK_CLASS, WAITING, JobPhase
 from trainshed.fit.amounts import UNIT, Amounts, times, total
 from trainshed.fit.demands import pod_amounts
 
@@ -32,9 +32,18 @@ class SpentTime:
             registry=own,
         )
 
+        self._lost_work = Counter(
+            "trainshed_job_lost_work_seconds",
+            "Seconds of training that was done again after restarts, of jobs whose steps are known.",
+            ("framework", "class"),
+            registry=own,
+        )
+
     def on_status_stored(self, snapshot: Snapshot, after: Status) -> None:
         """Count the phases that the stored status has more of than the one before."""
         before, now, label = snapshot.status.time_spent.seconds, after.time_spent.seconds, snapshot.framework.label
+        lost = after.time_spent.lost_work - snapshot.status.time_spent.lost_work
+        self._lost_work.labels(label, LOST_WORK_CLASS).inc(max(0, lost))
         for phase, seconds in now.items():
             if (more := seconds - before.get(phase, 0)) <= 0:
                 continue
@@ -45,6 +54,7 @@ class SpentTime:
 
     def begin(self, label: str) -> None:
         """Create the series of a framework at 0, because `increase` needs a series that starts at 0."""
+        self._lost_work.labels(label, LOST_WORK_CLASS)
         for phase in JobPhase:
             self._seconds.labels(label, phase, GOODPUT_CLASSES.get(phase, ""))
 

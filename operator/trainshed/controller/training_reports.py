@@ -14,6 +14,7 @@ import msgspec
 from trainshed.api.job import Job, JobKey
 from trainshed.api.signs import Operations, Signs, Steps
 from trainshed.api.status import REPORT_INTERVAL, TrainerStatus
+from trainshed.api.training import DIGITS
 
 #: The number of jobs of which a report is kept, those that have reported last, and of steps of each.
 MAX_JOBS, MAX_STEPS = 10_000, 64
@@ -32,6 +33,8 @@ class _Training(msgspec.Struct):
     pod: str
     advanced: datetime
     steps: deque[tuple[float, int]]
+    began: datetime | None = None
+    first_step: int | None = None
     woken: float = 0.0
     timer: asyncio.TimerHandle | None = None
 
@@ -58,7 +61,7 @@ class TrainingReports:
             differs = status.differs(known.last)
         self._known.move_to_end(uid)
         _take_step(known, status, pod)
-        known.last, known.pod = status, pod
+        known.last, known.pod = _with_pace(known, status), pod
         if differs and known.timer is None:
             loop = asyncio.get_running_loop()
             due = known.woken + REPORT_INTERVAL.total_seconds() if known.woken else 0.0
@@ -136,5 +139,16 @@ def _take_step(known: _Training, status: TrainerStatus, pod: str) -> None:
         known.steps.clear()
     elif status.step == last:
         return
+    if not known.steps:
+        known.began, known.first_step = status.updated, status.step
     known.steps.append((status.updated.timestamp(), status.step))
     known.advanced = status.updated
+
+
+def _with_pace(known: _Training, status: TrainerStatus) -> TrainerStatus:
+    """Return a report with where the run of the program began, and with its pace unless it says that itself."""
+    pace = status.steps_per_second
+    if pace is None and len(known.steps) > 1:
+        (then, before), (now, step) = known.steps[0], known.steps[-1]
+        pace = round((step - before) / (now - then), DIGITS) if now > then else None
+    return msgspec.structs.replace(status, steps_per_second=pace, first_step=known.first_step, began=known.began)

@@ -74,7 +74,7 @@ def _with_report(snapshot: Snapshot, found: Plan) -> Plan:
         return found
     due = known.updated + REPORT_INTERVAL if known else snapshot.now
     if due <= snapshot.now or found.status.must_precede(snapshot.status):
-        return replace(found, status=replace(found.status, trainer=report))
+        return replace(found, status=replace(found.status, trainer=replace(report, first_step=None, began=None)))
     return replace(found, requeue_at=min(filter(None, (found.requeue_at, due))))
 
 

@@ -71,7 +71,25 @@ def with_time_spent(facts: Facts, after: Status) -> Status:
         spent = spent.moved(_phase_of_stopped(facts, after), now)
     elif _stopped(before):
         spent = spent.moved(JobPhase.SCHEDULING, now)
+    spent = replace(spent, lost_work=spent.lost_work + _lost_work(facts, after))
     return after if spent == after.time_spent else replace(after, time_spent=spent)
+
+
+def _lost_work(facts: Facts, after: Status) -> int:
+    """Return the seconds of training that are done again: from the step with which a new run began to the last one.
+
+    A report of a run that began after the last stored report, and after a container of the job began, shows it once.
+    """
+    last, report = facts.status.trainer, facts.snapshot.training
+    if last is None or report is None or last.step is None or report.first_step is None or report.began is None:
+        return 0
+    if after.trainer == last:
+        return 0
+    pace, again = last.steps_per_second or report.steps_per_second, last.step - report.first_step
+    if report.began <= last.updated or again <= 0 or not pace:
+        return 0
+    runs = (facts.own_container(pod) for pod in facts.current.values())
+    return int(again / pace) if any(own and own.started and own.started > last.updated for own in runs) else 0
 
 
 def _stopped(status: Status) -> bool:

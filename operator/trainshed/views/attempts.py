@@ -54,6 +54,7 @@ def _time_spent(facts: Facts) -> Iterator[str]:
         (f"all replicas ran for {running / admitted:.0%} of", admitted),
         ("its start took", spent.total(*STARTING)),
         ("restarts took", spent.total(JobPhase.RESTART)),
+        ("training that was done again took", spent.lost_work),
         ("not lost in a queue or suspended:", spent.total(*WAITING)),
     )
     yield "; ".join(f"{text} {human(seconds)}" for text, seconds in parts if seconds)

@@ -65,7 +65,7 @@ def test_the_seconds_of_a_phase_and_of_its_devices_are_counted_once_when_it_is_s
     job, metrics = a_job(worker=2, template=template), Metrics()
     metrics.set_jobs({}, {job.kind: "tensorflow"})
     before, after, queued = (
-        Status(time_spent=TimeSpent(seconds, JobPhase.RUNNING, T0))
+        Status(time_spent=TimeSpent(seconds, JobPhase.RUNNING, T0, lost_work=seconds.get(JobPhase.RESTART, 0)))
         for seconds in ({JobPhase.RUNNING: 30}, {JobPhase.RUNNING: 100, JobPhase.RESTART: 7}, {JobPhase.QUEUED: 9})
     )
     for status, stored in ((before, after), (after, after), (after, before), (Status(), queued)):
@@ -75,6 +75,8 @@ def test_the_seconds_of_a_phase_and_of_its_devices_are_counted_once_when_it_is_s
     assert [value(name, labels) for labels in (running, restart)] == [70, 7]
     assert value(name, {**running, "phase": "Queued"}) == 9
     assert value(name, {**running, "phase": "Init", "class": "OTHER"}) == 0
+    lost = {"framework": "tensorflow", "class": "WASTED_PROGRESS_FROM_DISRUPTION"}
+    assert value("trainshed_job_lost_work_seconds_total", lost) == 7
     name = "trainshed_job_resource_seconds_total"
     assert [value(name, labels | {"resource": "nvidia.com/gpu"}) for labels in (running, restart)] == [1120, 112]
     assert value(name, restart | {"resource": "other"}) == 5 * 2 * 7, "of twenty-one resources"

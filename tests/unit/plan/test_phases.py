@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.builders import FRAMEWORKS, T0, a_job, a_pod, at, look, run_policy, seen
+from support.builders import FRAMEWORKS, T0, a_job, a_pod, at, look, pods_of, run_policy, seen
 from support.replace import replace
 from trainshed.api import status_codec
 from trainshed.api.job import Job
 from trainshed.api.objects import Container, Pod, TerminatedState
-from trainshed.api.status import Status
+from trainshed.api.status import Status, TrainerStatus
 from trainshed.api.time_spent import NOTHING, JobPhase, TimeSpent
+from trainshed.plan import plan
 from trainshed.plan.facts import Facts
 from trainshed.plan.phases import with_time_spent
 
@@ -248,3 +249,35 @@ def test_a_container_that_is_started_again_and_again_has_run_before_its_last_two
     looping = Life("worker-0", 1, 70, ended=75, code=1, again=90, policy="OnFailure")
     spent = stored(job, lives[0].pod(job, 95), looping.pod(job, 95), status=status, now=95)
     assert totals(spent, 95) == {"ImagePull": 4, "Scheduling": 1, "Running": 70 + 5, "Restart": 15}
+
+
+@pytest.mark.parametrize(
+    ("again", "seconds"),
+    [
+        ({}, 20),
+        ({"steps_per_second": None, "last": {"steps_per_second": 4.0}}, 10),
+        ({"first_step": 60}, 0),
+        ({"first_step": 50}, 0),
+        ({"began": at(9)}, 0),
+        ({"began": None}, 0),
+        ({"last": {"step": None}}, 0),
+        ({"last": {"steps_per_second": None}, "steps_per_second": None}, 0),
+        ({"started": 3}, 0),
+        ({"step": 50, "first_step": 10, "same": True}, 0),
+    ],
+)
+def test_work_that_is_done_again_after_a_restart_is_counted_once(again, seconds):
+    """The stored report says step 50 at 10 s; the run of now has begun with step 10, at two steps a second."""
+    job = pair()
+    last = replace(TrainerStatus(at(10), step=50, steps_per_second=2.0), **again.pop("last", {}))
+    pods = pods_of(job, a_pod("worker-0", container="pytorch", started=again.pop("started", 15)))
+    now = at(12) if again.pop("same", False) else at(40)
+    report = replace(TrainerStatus(at(40), step=30, steps_per_second=2.0, first_step=10, began=at(30)), **again)
+    status = replace(look(job, *pods, now=at(11)).status, trainer=last)
+    for _ in range(3):  # once it is stored, and as often as it is looked at again
+        status = plan(replace(seen(job, *pods, status=status, now=now), training=report)).status
+        status = status_codec.parse_status({"status": status_codec.status_document(status)})
+    assert status.time_spent.lost_work == seconds
+    lost = replace(status.time_spent, seconds={JobPhase.RUNNING: 80, JobPhase.RESTART: 20}, phase=None)
+    assert (lost.availability, lost.goodput) == (0.8, (80 - seconds) / 100)
+    assert (NOTHING.availability, NOTHING.goodput) == (None, None)
