@@ -39,7 +39,7 @@ class Dialogue(Protocol):
 
 
 class PortForward:
-    """Connects to ports of pods, each time anew: that is rare."""
+    """Connects to ports of pods, each time again: that is rare."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials

@@ -173,7 +173,7 @@ class ProgressEndpoint:
 
     async def _handle(self, leads: Callable[[], str | None], request: web.Request) -> web.Response:
         leader, forwarder, address = leads(), self._forwarder, request.remote or ""
-        assert forwarder is not None, "nothing is accepted without a certificate"  # noqa: S101 - for mypy
+        assert forwarder is not None, "nothing is accepted without a certificate"  # noqa: S101 # nosec B101 - for mypy
         try:
             if leader is not None:
                 response = await forwarder.forward(request, leader)

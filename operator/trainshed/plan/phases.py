@@ -195,13 +195,13 @@ def _absent(facts: Facts, role: str) -> Stage:
 
 
 def _history(
-    facts: Facts, seat: tuple[Replica, Pod], failure: Failure | None, running: datetime | None
+    facts: Facts, pair: tuple[Replica, Pod], failure: Failure | None, running: datetime | None
 ) -> Iterator[Change]:
     """Yield the stages of a replica that has a pod, in order; `running` is a time at which it is known to have run.
 
     Of a container that was restarted more often, the kubelet reports the last two runs only.
     """
-    replica, pod = seat
+    replica, pod = pair
     created, own = pod.created or facts.job.created or facts.now, facts.own_container(pod)
     runs = list(_runs(own)) if own else []
     if runs and running and created <= running < runs[0][0]:

@@ -63,9 +63,9 @@ async def test_two_replicas_of_which_none_leads_do_not_forward_in_a_circle(serve
 
 async def test_a_report_is_sent_to_no_server_but_a_replica(server):
     """The address of the leader may be that of another pod by now: the token must not get there."""
-    async with ProgressReplica(ApiServer()) as stranger, ProgressReplica(server, stranger.address) as standby:
+    async with ProgressReplica(ApiServer()) as other, ProgressReplica(server, other.address) as standby:
         assert (await standby.post(REPORT))[0] == 503
-        assert stranger.counted == {}
+        assert other.counted == {}
 
 
 async def test_only_replicas_say_where_a_report_comes_from(server):

@@ -13,7 +13,7 @@ ACCEPTED, FORWARDED = "Accepted", "Forwarded"
 class ReportRefusal(StrEnum):
     """The reasons, as the metric has them."""
 
-    BAD_TOKEN = "BadToken"  # noqa: S105 - the name of a reason
+    BAD_TOKEN = "BadToken"  # noqa: S105 # nosec B105 - the name of a reason
     OTHER_JOB = "OtherJob"
     UNKNOWN_JOB = "UnknownJob"
     NOT_ASKED_FOR = "NotAskedFor"
