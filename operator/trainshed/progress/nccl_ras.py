@@ -18,6 +18,8 @@ from trainshed.api.signs import LateRank
 PORT = 28028
 #: The most bytes of an answer: a rank takes half a kilobyte in each of its communicators.
 MOST_BYTES, LONGEST_LINE = 16 * 1024 * 1024, 1024
+#: The most kinds of operations of a communicator: NCCL has about ten.
+MOST_KINDS = 64
 #: Seconds for which NCCL waits for the answers of other processes.
 COLLECTION_SECONDS = 5
 #: The fewest answers in which nothing has moved that show a hang, and the most ranks that are named.
@@ -179,8 +181,11 @@ def parse(content: bytes, time: float = 0.0) -> Poll:
     """Return the answer in this JSON; raises `RasError`."""
     try:
         found = _decoded(content)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # a text may be no UTF-8
         raise RasError(f"the answer of NCCL's RAS cannot be read: {error}") from error
+    for each in found.communicators:
+        if len(set().union(*(rank.collective_counts for rank in each.ranks))) > MOST_KINDS:
+            raise RasError(f"the answer of NCCL's RAS counts more than {MOST_KINDS} kinds of operations")
     return msgspec.structs.replace(found, time=time)
 
 

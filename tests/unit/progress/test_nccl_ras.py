@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,7 +86,9 @@ def test_an_answer_is_bounded(monkeypatch):
         asked().feed(b" " * 2000)
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"communicators": [{"hash": 1}]}', b"[" * 100_000])
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{", b'{"communicators": [{"hash": 1}]}', b'{"nccl_version": "\xff"}', b"[" * 100_000]
+)
 def test_an_answer_of_another_shape_is_an_error(content):
     with pytest.raises(RasError, match="cannot be read"):
         parse(content)
@@ -92,6 +96,15 @@ def test_an_answer_of_another_shape_is_an_error(content):
 
 HUNG = counts(42, 41, 42, 42)
 PAIR = [rank(2, {}), rank(3, {})]
+
+
+def test_operations_of_very_many_kinds_are_refused():
+    """Each kind is compared over all ranks: many of them would take minutes."""
+    kinds = [{f"{rank}-{number}": 1 for number in range(40)} for rank in range(2)]
+    ranks = [{"rank": rank, "host": "h", "pid": 1, "cuda_dev": rank, "status": {}} for rank in range(2)]
+    ranks = [rank | {"collective_counts": counts} for rank, counts in zip(ranks, kinds, strict=True)]
+    with pytest.raises(RasError, match="more than 64 kinds"):
+        parse(json.dumps({"communicators": [{"hash": "a", "size": 2, "ranks": ranks}]}).encode())
 
 
 def test_a_hang_names_who_is_behind():
