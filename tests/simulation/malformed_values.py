@@ -188,7 +188,7 @@ JOB_STATUS: dict[str, Any] = {
     "restarts remembered without end": {"recentRestarts": [{**RESTART, "time": LAST}] * 3000},
     "lost time the largest": {"recentRestarts": [{**RESTART, "time": FIRST, "recoverySeconds": LARGEST}]},
     "time spent before the job": {"timeSpent": {"phase": "Running", "since": FIRST, "restartSeconds": LARGEST}},
-    "time spent in the future": {"timeSpent": {"phase": ODD, "since": LAST, "runningSeconds": "many"}},
+    "time spent in the future": {"timeSpent": {"phase": ODD, "since": LAST, "runningSeconds": 2**31 - 1}},
     "conditions without end": {
         "conditions": [{"type": "Created", "status": "True", "message": f"{n}"} for n in range(3000)]
     },

@@ -55,10 +55,12 @@ class PortForward:
             async with asyncio.timeout(seconds):
                 try:
                     await self._converse(pod, port, dialogue)
-                except _Unauthenticated:
+                except _UnauthenticatedError:
                     if not self._tokens.renew():
                         raise
                     await self._converse(pod, port, dialogue)
+        except _UnauthenticatedError as error:
+            raise Unavailable(str(error)) from None
         except TimeoutError:
             raise Unavailable(f"port {port} of pod {pod[1]} has not answered within {seconds:.0f} s") from None
 
@@ -86,13 +88,13 @@ class PortForward:
             raise Unavailable(f"pods/portforward: {type(error).__name__}: {error}") from error
 
 
-class _Unauthenticated(Unavailable):
+class _UnauthenticatedError(Exception):
     """The token was rejected; nothing was done."""
 
 
-def _refusal(status: int, name: str) -> ApiError:
+def _refusal(status: int, name: str) -> ApiError | _UnauthenticatedError:
     if status == HTTPStatus.UNAUTHORIZED:
-        return _Unauthenticated("pods/portforward: the API server does not accept the credentials")
+        return _UnauthenticatedError("pods/portforward: the API server does not accept the credentials")
     if status == HTTPStatus.FORBIDDEN:
         return Forbidden("pods/portforward is forbidden: the operator has no right to get and create it")
     if status == HTTPStatus.NOT_FOUND:

@@ -65,8 +65,6 @@ def grace_periods(facts: Facts) -> tuple[Event, ...]:
 
     The leader writes the checkpoint as a rule, and Events of all others would repeat the same.
     """
-    if facts.job.checkpoint_grace is None:
-        return ()
     replicas = facts.replicas_by_pod
     ended = ((replicas[pod.name], pod) for pod in facts.terminating if pod.name in replicas)
     return tuple(islice((event for replica, pod in ended for event in _grace_period(facts, replica, pod)), MAX_LISTED))
