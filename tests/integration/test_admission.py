@@ -91,7 +91,7 @@ def test_the_columns_are_v1s_and_wide_output_has_more(server: ControlPlane, user
     user.create(tfjob("a", Worker=1))
     assert kubectl(server, user, "get", "tfjob").stdout.splitlines()[0].split() == ["NAME", "STATE", "AGE"]
     wide = kubectl(server, user, "get", "tfjob", "-o", "wide").stdout.splitlines()[0].split()
-    assert wide == ["NAME", "STATE", "AGE", "READY", "RESTARTS", "REASON", "BLOCKED", "LAST", "FAILURE"]
+    assert wide == ["NAME", "STATE", "AGE", "READY", "RESTARTS", "PROGRESS", "REASON", "BLOCKED", "LAST", "FAILURE"]
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def refusal(user: UserClient, wanted: Document) -> str:
     try:
         user.call("POST", f"{path}?dryRun=All", wanted)
     except Refused as refused:
-        return str(refused)[:500]
+        return str(refused)[:2000]
     return ""
 
 
