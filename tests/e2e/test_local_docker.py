@@ -199,7 +199,7 @@ def test_the_rank_that_does_not_join_the_others_is_named(machine, monkeypatch):
     process = machine.start(a_container_job(f"exec python3 -c '{HANGS}'"), runtime="docker")
     until(process, "begun", times=2)
     process.send_signal(signal.SIGQUIT)
-    until(process, "master-0 is in load, worker-0 is in all_reduce. The others may be waiting for master-0.")
+    until(process, "master-0 is in load, worker-0 is in all_reduce. The other may be waiting for master-0.")
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=SOON)
     until_nothing_is_left(machine)

@@ -49,7 +49,7 @@ def test_the_status_says_what_the_log_says_and_keeps_it(flags: str, user: UserCl
     for kind, (job, _, _) in JOBS.items():
         name = job["metadata"]["name"]
         eventually(lambda kind=kind, name=name: user.state(kind, name) == "Succeeded", PATIENCE, every=1)
-        eventually(lambda kind=kind, name=name: progress(user, kind, name) >= 90, 30, every=1)
+        eventually(lambda kind=kind, name=name: progress(user, kind, name) >= 90, 60, every=1)
         metrics = user.job(kind, name)["status"]["trainerStatus"]["metrics"]
         assert [found["name"].lower() for found in metrics] == ["loss"]
         assert not [event for event in user.events(name) if "ProgressLogs" in str(event)]
