@@ -25,7 +25,7 @@ MISSPELLED := anotations,contaners,ontainers,policys,preemptable
 FAST := -m "not apiserver and not e2e and not bench and not neighbours"
 # Number of processes for the integration tests, which wait more than they compute. Each process has control planes of its own,
 # and the test files of a folder share one, so the files run in the order of their folders.
-JOBS ?= 2
+JOBS ?= 3
 # Tests with real processes share the machine with other work. A failing test is rerun and reported: docs/decisions.
 RERUNS := --reruns 2 --reruns-delay 10 --max-suite-reruns 10 --rerun-show-tracebacks
 
