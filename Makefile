@@ -322,7 +322,7 @@ test-versions: venv venv-sdk ## Run a spread of the integration tests on older r
 
 .PHONY: bench
 bench: venv ## Run the benchmarks. Some have limits, others only record times.
-	@$(PY) -m pytest -s -m bench --ignore tests/bench/test_finished_jobs.py
+	@$(PY) -m pytest -s -m bench --ignore tests/bench/test_finished_jobs.py --ignore tests/bench/test_progress.py
 	$(call took,bench)
 
 .PHONY: bench-peer
@@ -334,6 +334,11 @@ bench-peer: venv ## Compare the operator with training-operator 1.9.4, which is 
 bench-scale: venv ## Measure one job of ten thousand pods and two thousand jobs of four. Takes some minutes.
 	@$(RUN) peer_benchmark.scale
 	$(call took,bench-scale)
+
+.PHONY: bench-progress
+bench-progress: venv ## Measure what jobs cost that report their progress by their logs: a hundred, and a thousand. Takes some minutes.
+	@$(PY) -m pytest -s tests/bench/test_progress.py
+	$(call took,bench-progress)
 
 .PHONY: bench-finished-jobs
 bench-finished-jobs: venv ## Measure the cost of a new job, and the idle load, with ten thousand finished jobs.
