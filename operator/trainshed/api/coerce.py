@@ -62,6 +62,11 @@ def parse_time(value: object) -> datetime | None:
         return None
 
 
+def format_time(time: datetime) -> str:
+    """Return a time as the API server writes it: RFC 3339 in UTC, to the second."""
+    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
 def within_time_range(found: datetime | None) -> datetime | None:
     """Return the time in UTC, or None if it is out of range; a time without a zone is in UTC."""
     if found is None:

@@ -13,6 +13,7 @@ from .coerce import (
     as_sequence,
     encodable,
     fitted,
+    format_time,
     int32,
     json_size,
     parse_count,
@@ -241,7 +242,7 @@ def _waiting_document(waiting: Waiting) -> dict[str, Any]:
 
 
 def _time(time: datetime | None) -> str | None:
-    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if time else None
+    return format_time(time) if time else None
 
 
 def _known(found: dict[str, int | None]) -> dict[str, Any]:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC
 from typing import Any
 
-from .coerce import as_mapping, parse_count, parse_time
+from .coerce import as_mapping, format_time, parse_count, parse_time
 from .job import Document
 from .time_spent import NOTHING, JobPhase, TimeSpent
 
 #: The fields of the seconds of each phase.
 FIELDS: Mapping[JobPhase, str] = {phase: f"{phase[0].lower()}{phase[1:]}Seconds" for phase in JobPhase}
-
 #: The field of the seconds of lost work.
 LOST_WORK = "lostWorkSeconds"
 
 
 def time_document(spent: TimeSpent) -> dict[str, Any]:
     """Return the document of this in a status; what is zero or missing is left out."""
-    since = spent.since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if spent.since else None
+    since = format_time(spent.since) if spent.since else None
     seconds = {FIELDS[phase]: spent.seconds.get(phase, 0) for phase in JobPhase}
     found = {**seconds, LOST_WORK: spent.lost_work, "phase": str(spent.phase or ""), "since": since}
     return {key: value for key, value in found.items() if value}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from .coerce import LARGEST, as_mapping, as_sequence, json_size, parse_text, parse_time, truncate_end
+from .coerce import LARGEST, as_mapping, as_sequence, format_time, json_size, parse_text, parse_time, truncate_end
 from .foreign_text import one_line
 from .status import Metrics, TrainerStatus
 
@@ -27,7 +27,7 @@ def document(report: TrainerStatus) -> dict[str, Any]:
         "progressPercentage": report.percentage,
         "estimatedRemainingSeconds": report.remaining_seconds,
         "metrics": [{"name": name, "value": value} for name, value in report.metrics] or None,
-        "lastUpdatedTime": report.updated.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lastUpdatedTime": format_time(report.updated),
         "step": report.step,
         "totalSteps": report.total_steps,
         "epoch": report.epoch,

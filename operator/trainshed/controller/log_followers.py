@@ -8,11 +8,12 @@ import random
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import aclosing
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
 from trainshed.api.actions import Snapshot
+from trainshed.api.coerce import format_time
 from trainshed.api.framework import child_name
 from trainshed.api.job import SINGLETON_ROLES, Job, Replica
 from trainshed.api.objects import Phase, Pod
@@ -82,8 +83,7 @@ class LogReader:
         self._tracker.reopened(_clock())
         query = {"container": self._source.container, "follow": "true", "tailLines": str(TAIL)}
         if self.since:
-            since = (self.since - timedelta(seconds=OVERLAP)).astimezone(UTC)
-            query["sinceTime"] = since.strftime("%Y-%m-%dT%H:%M:%SZ")
+            query["sinceTime"] = format_time(self.since - timedelta(seconds=OVERLAP))
         return query
 
     def take(self, piece: bytes) -> int:

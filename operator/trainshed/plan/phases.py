@@ -81,9 +81,9 @@ def _lost_work(facts: Facts, after: Status) -> int:
     A report of a run that began after the last stored report, and after a container of the job began, shows it once.
     """
     last, report = facts.status.trainer, facts.snapshot.training
-    if last is None or report is None or last.step is None or report.first_step is None or report.began is None:
+    if after.trainer == last or last is None or report is None or last.step is None:
         return 0
-    if after.trainer == last:
+    if report.first_step is None or report.began is None:
         return 0
     pace, again = last.steps_per_second or report.steps_per_second, last.step - report.first_step
     if report.began <= last.updated or again <= 0 or not pace:

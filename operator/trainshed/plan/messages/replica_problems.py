@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from trainshed.api import coerce, foreign_text
 from trainshed.api.indexes import Indexes
@@ -160,4 +160,4 @@ def _obstacle(pod: Pod, force_deletion: datetime | None, annotation: str) -> str
 
 
 def _time(time: datetime | None) -> str:
-    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if time else ""
+    return coerce.format_time(time) if time else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from statistics import median
 
 from trainshed.api import coerce
@@ -38,7 +38,7 @@ def unheard(error: str, *, supported: bool) -> Event:
 
 
 def _late(facts: Facts, steps: Steps) -> str:
-    last = f"the last, step {steps.step}, was at {_clock(steps.advanced)}"
+    last = f"the last, step {steps.step}, was at {coerce.format_time(steps.advanced)}"
     usual = f"a step takes {steps.median_seconds:.3g} s as a rule, and is reported every {steps.gap_seconds:.3g} s"
     return f"no step for {_age(facts, steps.advanced)}: {last}; {usual}"
 
@@ -65,7 +65,3 @@ def _rank(one: LateRank) -> str:
 
 def _age(facts: Facts, time: datetime) -> str:
     return duration(round((facts.now - time).total_seconds()))
-
-
-def _clock(time: datetime) -> str:
-    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
