@@ -180,6 +180,7 @@ def test_a_job_larger_than_the_quota_waits_whole_and_one_that_is_deleted_while_i
         eventually(lambda: user.state("PaddleJob", "big") == "Suspended", 30)
         always(lambda: user.pods() == [], 2)
         user.create(queued(job("PaddleJob", "bigger", Worker=4)))
+        eventually(lambda: user.state("PaddleJob", "bigger") == "Suspended", 30)
         eventually(lambda: "insufficient quota for cpu in flavor" in told(user, bed, "bigger"), 30)
         for number, name in enumerate(("big", "bigger"), 1):
             text = told(user, bed, name)
