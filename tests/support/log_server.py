@@ -77,7 +77,7 @@ class LogServer:
         self.open += 1
         self.most_open = max(self.open, self.most_open)
         try:
-            for number in range(1_000_000):
+            for number in range(1_000_000 if request.query.get("follow") == "true" else 1):
                 await answer.write(self._script(request.match_info["pod"], number).encode())
                 await asyncio.sleep(self._every)
         except ConnectionError:

@@ -16,8 +16,8 @@ class PodLogs:
     """Implements `trainshed.client.transport.Transport`.
 
     `opened` has the path and the options of each log that was opened, `open` the number of those that are. A test puts
-    pieces into `pieces` by the name of a pod; END ends the log, and an error breaks it off. `refusal` is the status
-    with which all are refused.
+    pieces into `pieces` by the name of a pod; END ends the log, and an error breaks it off. A pod in `ended` writes no
+    more: as with a kubelet, its log ends after what is left of it. `refusal` is the status with which all are refused.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -26,10 +26,16 @@ class PodLogs:
         self.opened: list[tuple[str, dict[str, str]]] = []
         self.open = self.most_open = 0
         self.refusal = 0
+        self.ended: set[str] = set()
 
     def of(self, pod: str) -> asyncio.Queue[bytes | TransportError | None]:
         """Return the queue of a pod."""
         return self.pieces.setdefault(pod, asyncio.Queue())
+
+    def end(self, pod: str) -> None:
+        """End the log of a pod that has ended."""
+        self.ended.add(pod)
+        self.of(pod).put_nowait(END)
 
     async def exchange(self, request: Request) -> Answer:
         """Pass a request on."""
@@ -55,10 +61,14 @@ class PodLogs:
             self.open -= 1
 
     async def _read(self, pod: str) -> AsyncIterator[bytes]:
-        while (piece := await self.of(pod).get()) is not END:
+        while (piece := await self._next(pod)) is not END:
             if isinstance(piece, TransportError):
                 raise piece
             yield piece
+
+    async def _next(self, pod: str) -> bytes | TransportError | None:
+        pieces = self.of(pod)
+        return END if pod in self.ended and pieces.empty() else await pieces.get()
 
     async def close(self) -> None:
         """Close the other transport."""

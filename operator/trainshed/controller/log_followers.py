@@ -7,7 +7,7 @@ import logging
 import random
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import datetime, timedelta
 
 import msgspec
@@ -35,6 +35,8 @@ REPORT_EVERY, MAX_LINES, MAX_ALL_LINES = 5.0, 20, 2_000
 MAX_BYTES, WINDOW = 64 * 1024, 10.0
 #: The lines with which a log begins, and the seconds of it that are read again after an interruption.
 TAIL, OVERLAP = 10, 2.0
+#: The most bytes of the lines that are read after the end of a pod, as a runtime cuts lines at 16 KiB; and the seconds.
+LAST_BYTES, LAST_SECONDS = MAX_LINES * 16 * 1024, 30.0
 #: The number of logs that are opened at a time: many are when an operator becomes the leader.
 MAX_OPENING = 16
 #: The first and the longest pause in seconds before a log is opened again, and the pause without the right to do it. A
@@ -78,10 +80,11 @@ class LogReader:
         self._reported = -REPORT_EVERY
         self.since: datetime | None = None
 
-    def query(self) -> dict[str, str]:
-        """Return the options with which the log is opened, also again."""
+    def query(self, *, last: bool = False) -> dict[str, str]:
+        """Return the options with which the log is opened, also again; the last time for what it has then."""
         self._tracker.reopened(_clock())
-        query = {"container": self._source.container, "follow": "true", "tailLines": str(TAIL)}
+        how = {"limitBytes": str(LAST_BYTES)} if last else {"follow": "true"}
+        query = {"container": self._source.container, "tailLines": str(MAX_LINES if last else TAIL), **how}
         if self.since:
             query["sinceTime"] = format_time(self.since - timedelta(seconds=OVERLAP))
         return query
@@ -107,11 +110,6 @@ class LogReader:
             job = self._source.job
             self._source.cache.training.report(job.key, job.uid, as_status(found, self._now()), self._source.pod)
 
-    def end(self) -> None:
-        """Read the last line, which may have no end, and report it."""
-        self.take(b"\n")
-        self.report()
-
 
 class LogFollowers:
     """Follows at most `most` logs; the others wait. `now` is the time, for reports."""
@@ -120,11 +118,16 @@ class LogFollowers:
         self._rest, self._recorder, self._now, self._most = rest, recorder, now, most
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._waiting: OrderedDict[str, LogSource] = OrderedDict()
+        #: By the uid of the pod whose log is to be opened again, to be set when the pod is over.
+        self._pausing: dict[str, asyncio.Event] = {}
         self._opening = asyncio.Semaphore(MAX_OPENING)
         self._second, self._lines = 0, 0
 
     def saw(self, cache: Cache, snapshot: Snapshot) -> None:
         """Follow the log of a job that asks for it, if the replica that leads runs."""
+        for pod in snapshot.pods if self._pausing else ():
+            if pod.over and (pausing := self._pausing.get(pod.uid)):
+                pausing.set()
         source = source_of(cache, snapshot)
         if source is None or source.uid in self._tasks or source.uid in self._waiting:
             return
@@ -161,16 +164,30 @@ class LogFollowers:
                 wait = await self._read(source, reader)
                 pause = FIRST_PAUSE if _clock() - began > STEADY else min(pause * 2, LONGEST_PAUSE)
                 if source.writes():
-                    await asyncio.sleep(wait or random.uniform(pause / 2, pause))  # noqa: S311 - not a secret
+                    await self._pause(source, wait or random.uniform(pause / 2, pause))  # noqa: S311 - not a secret
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_SECONDS):
+                    await self._read(source, reader, last=True)
         finally:
-            reader.end()
+            reader.report()
 
-    async def _read(self, source: LogSource, reader: LogReader) -> float:
+    async def _pause(self, source: LogSource, seconds: float) -> None:
+        """Wait some seconds, but not longer than the pod runs: it may be deleted soon after its end."""
+        over = self._pausing[source.uid] = asyncio.Event()
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await over.wait()
+        finally:
+            del self._pausing[source.uid]
+
+    async def _read(self, source: LogSource, reader: LogReader, *, last: bool = False) -> float:
         """Read the log until it ends or breaks off; return the seconds after which it is to be opened again, if known.
 
-        That the log of a training says nothing for long, so that the request fails, proves nothing.
+        That the log of a training says nothing for long, so that the request fails, proves nothing. What was said
+        since it broke off is read after the end of the pod, the last time.
         """
-        async with aclosing(self._rest.log_pieces(source.path, reader.query())) as pieces:
+        async with aclosing(self._rest.log_pieces(source.path, reader.query(last=last))) as pieces:
             began, arrived = _clock(), 0
             try:
                 async with self._opening:
@@ -180,8 +197,9 @@ class LogFollowers:
                         began, arrived = now, 0
                     arrived += len(piece)
                     self._take(reader, piece)
-                    if arrived > MAX_BYTES:
+                    if arrived > MAX_BYTES and not last:
                         return max(FIRST_PAUSE, began + WINDOW - now)
+                reader.take(b"\n")  # a log that has ended may do so within a line
             except Forbidden as refused:
                 self._recorder.record(source.job, job_events.logs_refused(str(refused)))
                 return REFUSED_PAUSE

@@ -12,7 +12,7 @@ import pytest
 
 from support.builders import FRAMEWORKS as KINDS
 from support.builders import T0, a_job, event_reasons, look, pods_of, replace, running, seen
-from support.pod_logs import END, PodLogs
+from support.pod_logs import PodLogs
 from support.virtual_time import in_virtual_time
 from support.world import World
 from trainshed.api.framework import JobDefaults
@@ -68,6 +68,13 @@ class Followed:
         self.logs.of(pod).put_nowait(text.encode())
         await asyncio.sleep(seconds)
 
+    async def finish(self, pod: str, seconds: float = 30) -> None:
+        """End the log of a pod first and then the pod, as a kubelet does."""
+        self.logs.end(pod)
+        await asyncio.sleep(0.5)
+        self.world.set_pod(pod, "Succeeded")
+        await asyncio.sleep(seconds)
+
     def status(self, name: str = "a") -> dict:
         return self.world.get("pytorchjobs", name)["status"]
 
@@ -108,12 +115,10 @@ def test_what_the_log_of_the_master_says_is_in_the_status_to_the_last_line():
             "stepsPerSecond": 0.5,
         }
         await it.say("a-master-0", "step 100/100 loss=0.1", 0)
-        it.logs.of("a-master-0").put_nowait(END)
-        it.world.set_pod("a-master-0", "Succeeded")
-        await asyncio.sleep(30)
+        await it.finish("a-master-0")
         status = it.status()
         assert (status["state"], status["trainerStatus"]["step"], status["progress"]) == ("Succeeded", 100, "100%")
-        assert len(it.logs.opened) == 1
+        assert [query.get("follow") for _, query in it.logs.opened] == ["true", None]
         assert it.logs.open == 0
         assert "trainerStatus" not in it.status("quiet")
 
@@ -143,14 +148,50 @@ def test_a_log_that_breaks_off_is_opened_again_later_and_later_and_lines_that_co
     played(story)
 
 
+@pytest.mark.parametrize("before", [0, 8], ids=["once", "until it waits for a minute"])
+def test_what_a_log_says_after_it_broke_off_is_read_when_the_pod_ends_before_it_is_opened_again(before):
+    async def story(it: Followed) -> None:
+        await it.start("a")
+        await it.say("a-master-0", "step 10/100 loss=0.5\n")
+        for _ in range(before):
+            count = len(it.logs.opened)
+            it.logs.of("a-master-0").put_nowait(TransportError("silence"))
+            while len(it.logs.opened) == count:
+                await asyncio.sleep(0.25)
+        it.logs.of("a-master-0").put_nowait(TransportError("silence"))
+        await asyncio.sleep(0)
+        opened = len(it.logs.opened)
+        await it.say("a-master-0", "step 100/100 loss=0.1\nbye\n", 0)
+        it.logs.ended.add("a-master-0")
+        it.world.set_pod("a-master-0", "Succeeded")
+        await asyncio.sleep(2)
+        ((_, last),) = it.logs.opened[opened:]
+        assert (last.keys(), it.logs.open) == ({"container", "tailLines", "limitBytes", "sinceTime"}, 0)
+        await asyncio.sleep(30)
+        assert (it.status()["trainerStatus"]["step"], it.status()["progress"]) == (100, "100%")
+
+    played(story)
+
+
+def test_a_kubelet_that_does_not_end_the_log_of_an_ended_pod_is_not_awaited():
+    async def story(it: Followed) -> None:
+        await it.start("a")
+        it.logs.of("a-master-0").put_nowait(TransportError("silence"))
+        it.world.set_pod("a-master-0", "Succeeded")
+        await asyncio.sleep(20)
+        assert it.logs.open == 1
+        await asyncio.sleep(20)
+        assert it.logs.open == 0
+
+    played(story)
+
+
 def test_no_more_logs_are_followed_than_the_flag_says_and_the_others_get_their_turn():
     async def story(it: Followed) -> None:
         await it.start("a", "b", "c")
         assert (it.logs.open, it.events().count("ProgressLogsWait")) == (2, 1)
         first = it.logs.opened[0][0]
-        it.world.set_pod(first, "Succeeded")
-        it.logs.of(first).put_nowait(END)
-        await asyncio.sleep(30)
+        await it.finish(first)
         assert {pod for pod, _ in it.logs.opened} == {"a-master-0", "b-master-0", "c-master-0"}
         assert it.logs.most_open == 2
         it.followers.stop()
