@@ -12,7 +12,7 @@ from trainshed.api.objects import ROLES
 from trainshed.api.replicas import replicas_by_name
 from trainshed.api.status import REPORT_INTERVAL
 
-from . import conditions, dependents, failures, pod_groups, restarts
+from . import conditions, dependents, failures, hangs, pod_groups, restarts
 from .facts import Facts
 from .messages import job_events
 from .missing_pods import missing_pods, pods_to_verify, unwatched_pods
@@ -26,6 +26,7 @@ from .rules import (
     fail,
     reconcile_replicas,
     restart,
+    restart_hung,
     skip_unmanaged,
     suspend,
 )
@@ -37,7 +38,7 @@ _RESTARTS = (await_root_cause, restart, reconcile_replicas)
 #: The rules whose plan has the updates of all other objects of the job.
 _COMPLETE = (clean_up, end, suspend, await_root_cause, reconcile_replicas)
 #: The rules whose plan may depend on the nodes of the failures. While a cause is awaited detectors find more.
-_FOR_FAILURES = (fail, restart)
+_FOR_FAILURES = (fail, restart, restart_hung)
 #: A pod that is ahead of the status by more attempts than this is ignored: its annotation was edited. Two attempts are
 #: at least one second apart.
 MAX_ATTEMPTS_AHEAD = 1_000_000
@@ -105,7 +106,8 @@ def _nodes_to_read(facts: Facts, rule: Rule) -> tuple[str, ...]:
     """Return the nodes that may explain the failures that end the job or restart replicas."""
     if not facts.snapshot.job_defaults.node_health or rule not in _FOR_FAILURES:
         return ()
-    return failures.nodes_to_read(facts.failed.values(), facts.snapshot.node_reports)
+    hung = hangs.failure_group(facts) if rule is restart_hung else None
+    return failures.nodes_to_read((hung.failures if hung else facts.failed).values(), facts.snapshot.node_reports)
 
 
 def _keep_form(snapshot: Snapshot) -> Snapshot:

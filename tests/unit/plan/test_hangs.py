@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from support.builders import a_job, a_pod, at, deleted, event_reasons, pods_of, replace, run_policy, running, seen
+from trainshed.api.framework import JobDefaults
+from trainshed.api.objects import NodeProblem, NodeReport
 from trainshed.api.signs import LateRank, Operations, Signs, Steps
 from trainshed.api.status import ConditionType, Status
 from trainshed.api.status_codec import parse_status, status_document
@@ -171,6 +173,20 @@ def test_a_job_that_hangs_restarts_as_a_whole_once_that_is_stored(scope):
     assert "Worker replica(s) made no progress." in decision.status.condition(ConditionType.RESTARTING).message
     assert event_reasons(decision) == ["PodFailed", "PyTorchJobRestarting"]
     assert stalled(decision) == ""
+
+
+@pytest.mark.parametrize(("reads", "names"), [(True, ("node-b",)), (False, ())])
+def test_what_a_node_says_is_read_before_a_job_that_hangs_there_restarts(reads, names):
+    pods = [replace(pod, node="node-b") for pod in pods_of(JOB)]
+    before = decide(still(0, LATE), 600, job=RESTARTED, pods=pods).status
+    snapshot = seen(RESTARTED, *pods, status=before, now=at(660), job_defaults=JobDefaults(node_health=reads))
+    snapshot = replace(snapshot, signs=still(0, LATE))
+    assert plan(snapshot).nodes_to_read == names
+    xid = NodeReport("node-b", (NodeProblem("XID 79", at(550)),))
+    told = plan(replace(snapshot, node_reports={"node-b": xid})).status.failure
+    assert (
+        "worker-0 on node-b made no progress 11 min 0 s after start (node-b failed meanwhile: XID 79)" in told.message
+    )
 
 
 def a_scoped(scope: str):
