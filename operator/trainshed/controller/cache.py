@@ -93,7 +93,7 @@ class Cache:
         wake: Callable[[JobKey], None],
         left: Callable[[JobKey], None] = lambda _key: None,
     ) -> None:
-        self._frameworks = {framework.kind: framework for framework in frameworks}
+        self.frameworks = {framework.kind: framework for framework in frameworks}
         self._job_defaults = job_defaults
         self._enqueue, self._left = wake, left
         #: Called with the namespace of each pod that has ended or is gone: a quota may admit another one.
@@ -110,7 +110,7 @@ class Cache:
         self._behind: dict[JobKey, str] = {}
         #: The number of jobs by kind and state, of which some are 0.
         self.states: Counter[tuple[str, str]] = Counter()
-        self.jobs: dict[str, Store[CachedJob]] = {kind: Store(self._on_job_change) for kind in self._frameworks}
+        self.jobs: dict[str, Store[CachedJob]] = {kind: Store(self._on_job_change) for kind in self.frameworks}
         self.scale_downs = ScaleDowns()
         self.training = TrainingReports(self.wake)
         self.left_pods = LeftPods(self._job_of, releases=job_defaults.track_results)
@@ -157,7 +157,7 @@ class Cache:
         dependents = tuple(found for children in self.dependents.values() for found in children.of(owner))
         snapshot = Snapshot(
             job=record.job,
-            framework=self._frameworks[key.kind],
+            framework=self.frameworks[key.kind],
             job_defaults=self._job_defaults,
             status=record.status,
             pods=self.pods.of(owner),
@@ -193,7 +193,7 @@ class Cache:
     def read(self, key: JobKey, document: Document) -> CachedJob:
         """Store the job from an uncached read; raises `Unavailable` if it cannot be decoded."""
         try:
-            record = self.record(document, self._frameworks[key.kind])
+            record = self.record(document, self.frameworks[key.kind])
         except msgspec.DecodeError as error:
             raise Unavailable(f"cannot decode the response: {error}") from error
         self.jobs[key.kind].on_response(record)
@@ -250,7 +250,7 @@ class Cache:
 
     def jobs_of_name(self, namespace: str, name: str) -> tuple[Job, ...]:
         """Return the jobs of this name, of all kinds."""
-        keys = (JobKey(namespace, kind, name) for kind in self._frameworks)
+        keys = (JobKey(namespace, kind, name) for kind in self.frameworks)
         records = (self.jobs[key.kind].items.get(self._current.get(key, "")) for key in keys)
         return tuple(record.job for record in records if record)
 
@@ -278,7 +278,7 @@ class Cache:
         if version is None:
             return None
         if self._lacks(key, version):
-            return self._frameworks[key.kind]
+            return self.frameworks[key.kind]
         del self._behind[key]
         return None
 
@@ -385,7 +385,7 @@ class Cache:
             self.wake(key)
             return
         # Owned by another object or by a deleted job: a job of that name may be waiting for this name.
-        for kind in self._frameworks:
+        for kind in self.frameworks:
             same_name = JobKey(child.namespace, kind, child.job)
             if same_name in self._current:
                 self.wake(same_name)

@@ -15,7 +15,7 @@ import msgspec
 from trainshed.api.actions import Snapshot
 from trainshed.api.coerce import format_time
 from trainshed.api.framework import child_name
-from trainshed.api.job import SINGLETON_ROLES, Job, Replica
+from trainshed.api.job import Job
 from trainshed.api.objects import Phase, Pod
 from trainshed.api.status import TrainerStatus
 from trainshed.api.training import trainer_status
@@ -28,6 +28,7 @@ from trainshed.progress.tracker import Progress, Tracker
 
 from .cache import Cache
 from .events import EventRecorder
+from .training_pods import leader
 
 #: Seconds between two reports of a job, and the number of lines that are read in a second, of a job and of all jobs.
 REPORT_EVERY, MAX_LINES, MAX_ALL_LINES = 5.0, 20, 2_000
@@ -218,20 +219,13 @@ class LogFollowers:
 
 def source_of(cache: Cache, snapshot: Snapshot) -> LogSource | None:
     """Return the container whose log tells how far a job is, None if it does not run."""
-    replica = leader(snapshot)
+    replica = leader(snapshot.job, snapshot.framework)
     name = child_name(snapshot.job, replica) if replica else ""
     pod = next((pod for pod in snapshot.pods if pod.name == name), None)
     group = snapshot.job.of(replica.role) if replica else None
     if pod is None or group is None or not _runs(pod, group.container):
         return None
     return LogSource(cache, snapshot.job, pod.name, pod.uid, group.container)
-
-
-def leader(snapshot: Snapshot) -> Replica | None:
-    """Return the replica that reports: the launcher or the one that leads, else the first one."""
-    job, is_leader = snapshot.job, snapshot.framework.hooks.is_leader
-    launcher = next((Replica(group.role, 0) for group in job.groups if group.role in SINGLETON_ROLES), None)
-    return launcher or next((one for one in job.all_replicas if is_leader(job, one)), next(job.all_replicas, None))
 
 
 def as_status(found: Progress, now: datetime) -> TrainerStatus:

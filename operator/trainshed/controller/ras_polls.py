@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from trainshed.api.job import Job
-from trainshed.api.objects import Phase, Pod
+from trainshed.api.objects import Pod
 from trainshed.api.signs import LateRank, Operations
 from trainshed.api.status import ConditionType, Status
 from trainshed.client import ApiError
@@ -25,6 +25,7 @@ from trainshed.progress.nccl_ras import PORT, HangVerdict, Query, RasError, Stil
 from .cache import Cache
 from .events import EventRecorder
 from .store import CachedJob
+from .training_pods import ASIDE, with_ranks
 
 #: Seconds between two looks at which jobs are due, and the fewest and the most between two answers of a job.
 LOOK, SHORTEST, LONGEST = 5.0, 15.0, 120.0
@@ -32,8 +33,6 @@ LOOK, SHORTEST, LONGEST = 5.0, 15.0, 120.0
 POLLS, AT_A_TIME, PATIENCE = 10, 8, 10.0
 #: The most late ranks that are kept.
 MOST_LATE = 64
-#: Roles whose pods have no ranks.
-ASIDE = ("Launcher", "PS", "Evaluator")
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +94,7 @@ class RasPolls:
         now, seen = self._now().timestamp(), set()
         for cache in caches:
             for record in [job for store in cache.jobs.values() for job in store.items.values()]:
-                pods = _training(record, cache.pods.of(record.as_owner)) if _is_asked(record.job, record.status) else ()
+                pods = _pods(cache, record) if _is_asked(record.job, record.status) else ()
                 if not pods:
                     cache.training.operations.pop(record.uid, None)
                     continue
@@ -148,12 +147,8 @@ def _is_asked(job: Job, status: Status) -> bool:
     return job.hang_deadline is not None and is_running and not job.deleting and not job.policy.managed_elsewhere
 
 
-def _training(record: CachedJob, pods: Iterable[Pod]) -> tuple[Pod, ...]:
-    """Return the pods that may have ranks in their order; none while one of them does not run."""
-    aside = {role.lower() for role in ASIDE}
-    found = [pod for pod in pods if pod.role not in aside and not pod.deleting and pod.job == record.job.name]
-    runs = all(pod.phase is Phase.RUNNING for pod in found)
-    return tuple(sorted(found, key=lambda pod: (pod.role, pod.index))) if runs else ()
+def _pods(cache: Cache, record: CachedJob) -> tuple[Pod, ...]:
+    return with_ranks(record.job, cache.frameworks[record.job.kind], cache.pods.of(record.as_owner))
 
 
 def _operations(still: Stillness, found: HangVerdict, pods: Iterable[Pod]) -> Operations:

@@ -10,18 +10,17 @@ from typing import Any
 
 import pytest
 
-from support.builders import FRAMEWORKS as KINDS
-from support.builders import T0, a_job, event_reasons, look, pods_of, replace, running, seen
+from support.builders import T0, a_job, event_reasons, look, pods_of, replace, running
 from support.pod_logs import PodLogs
 from support.virtual_time import in_virtual_time
 from support.world import World
 from trainshed.api.framework import JobDefaults
-from trainshed.api.job import ProgressSource, Replica
+from trainshed.api.job import ProgressSource
 from trainshed.client.client import ApiClient
 from trainshed.client.flow_control import TokenBucket
 from trainshed.client.transport import RestClient, TransportError
 from trainshed.controller import log_followers
-from trainshed.controller.log_followers import LogFollowers, leader
+from trainshed.controller.log_followers import LogFollowers
 from trainshed.controller.namespaces import Controller, Scope
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.local.run import LocalObserver
@@ -223,21 +222,6 @@ def test_of_a_log_that_says_too_much_the_end_is_read_from_time_to_time(monkeypat
         assert it.status()["trainerStatus"]["step"] == 399
 
     played(story)
-
-
-@pytest.mark.parametrize(
-    ("job", "replica"),
-    [
-        (a_job("PyTorchJob", master=1, worker=1), Replica("Master", 0)),
-        (a_job("TFJob", ps=1, worker=2), Replica("Worker", 0)),
-        (a_job("TFJob", chief=1, worker=2), Replica("Chief", 0)),
-        (a_job("MPIJob", launcher=1, worker=2), Replica("Launcher", 0)),
-    ],
-    ids=lambda value: "",
-)
-def test_the_replica_that_leads_reports(job, replica):
-    assert leader(seen(job)) == replica
-    assert leader(replace(seen(job), framework=KINDS["JAXJob"], job=replace(job, groups=()))) is None
 
 
 def test_who_asks_for_logs_of_an_operator_without_the_flag_is_told_what_to_set():
