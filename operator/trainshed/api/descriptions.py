@@ -235,7 +235,8 @@ FIELDS = {
     "status.failure.time": "When it failed.",
     "status.progress": "How far the training has come, as tables show it.",
     "status.trainerStatus": (
-        "The last report of the training; missing without one. Written at most every 15 s, and when the job ends."
+        "The last report of the training; missing without one. Written at most every 15 s, each minute while tables"
+        " would show the same, and when the job ends."
     ),
     "status.trainerStatus.progressPercentage": "How much is done, from 0 to 100.",
     "status.trainerStatus.estimatedRemainingSeconds": "Seconds until the end of the training, as estimated.",

@@ -18,8 +18,9 @@ MAX_MESSAGE_BYTES, MAX_TERMINATION_MESSAGE_BYTES, MAX_SUMMARY_BYTES, MAX_NAME_BY
 MAX_SHORT_NAME_BYTES, MAX_RECENT_RESTARTS, MAX_WAITING = 64, 10, 5
 #: The largest size in bytes of a message in `waiting`.
 MAX_WAITING_MESSAGE_BYTES = 400
-#: The age of a stored report of a training from which the next one is stored: it may report every few seconds.
-REPORT_INTERVAL = timedelta(seconds=15)
+#: The age of a stored report of a training from which the next one is stored, which may come every few seconds: if a
+#: table shows the difference, and otherwise.
+REPORT_INTERVAL, SAME_REPORT_INTERVAL = timedelta(seconds=15), timedelta(seconds=60)
 
 #: The limits that fail a job: two fields of its run policy, and an annotation (see `api/job_annotations.py`).
 DEADLINE, BACKOFF_LIMIT, STARTUP_DEADLINE = LIMITS = (
@@ -205,13 +206,26 @@ class TrainerStatus(msgspec.Struct, frozen=True):
         """What a table shows: `52%, 8m left`, and less if less is known."""
         done = f"{self.percentage}%" if self.percentage is not None else ""
         done = done or (f"step {self.step}" if self.step is not None else "")
-        return (done and self.remaining_seconds and f"{done}, {_rough(self.remaining_seconds)} left") or done
+        return f"{done}, {left} left" if done and (left := self._left) else done
 
     def differs(self, known: TrainerStatus | None) -> bool:
         """Return whether this report says something else than the `known` one, which is older, besides times."""
         return known is None or (
             self.updated >= known.updated and self._content(self.updated) != known._content(self.updated)  # noqa: SLF001 - of the same class
         )
+
+    def interval(self, known: TrainerStatus) -> timedelta:
+        """Return the age of `known`, which is stored, from which this report is stored: the longer one if none sees it.
+
+        A training that has gone back is seen: that counts as lost work.
+        """
+        back = self.step is not None and known.step is not None and self.step < known.step
+        seen = back or (self.percentage, self._left) != (known.percentage, known._left)
+        return REPORT_INTERVAL if seen else SAME_REPORT_INTERVAL
+
+    @property
+    def _left(self) -> str:
+        return _rough(self.remaining_seconds) if self.remaining_seconds else ""
 
     def _content(self, time: datetime) -> TrainerStatus:
         return msgspec.structs.replace(

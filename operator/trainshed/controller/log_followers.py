@@ -111,6 +111,11 @@ class LogReader:
             job = self._source.job
             self._source.cache.training.report(job.key, job.uid, as_status(found, self._now()), self._source.pod)
 
+    def end(self) -> None:
+        """Report what is known, and let the job be woken soon: no line follows."""
+        self.report()
+        self._source.cache.training.ended(self._source.job.key, self._source.job.uid)
+
 
 class LogFollowers:
     """Follows at most `most` logs; the others wait. `now` is the time, for reports."""
@@ -170,7 +175,7 @@ class LogFollowers:
                 async with asyncio.timeout(LAST_SECONDS):
                     await self._read(source, reader, last=True)
         finally:
-            reader.report()
+            reader.end()
 
     async def _pause(self, source: LogSource, seconds: float) -> None:
         """Wait some seconds, but not longer than the pod runs: it may be deleted soon after its end."""

@@ -26,7 +26,7 @@ APART = 15.0
 class _Training(msgspec.Struct):
     """The last report of a job, the pod that it came from, and the steps that it reported, each later than the last.
 
-    `woken` is when the job was last reconciled because of a report, in seconds of the event loop.
+    `woken` is when the job was last reconciled because of a report, in seconds of the event loop, and `told` that one.
     """
 
     last: TrainerStatus
@@ -36,11 +36,15 @@ class _Training(msgspec.Struct):
     began: datetime | None = None
     first_step: int | None = None
     woken: float = 0.0
+    told: TrainerStatus | None = None
     timer: asyncio.TimerHandle | None = None
 
 
 class TrainingReports:
-    """The reports of all jobs by uid; `wake` is called for a job with a new one, at most once in REPORT_INTERVAL."""
+    """The reports of all jobs by uid; `wake` is called for a job with one that may be worth a write, or that it hangs.
+
+    That is at most once in REPORT_INTERVAL: a reconcile costs more than many reports.
+    """
 
     def __init__(self, wake: Callable[[JobKey], None]) -> None:
         self._wake = wake
@@ -62,10 +66,14 @@ class TrainingReports:
         self._known.move_to_end(uid)
         _take_step(known, status, pod)
         known.last, known.pod = _with_pace(known, status), pod
-        if differs and known.timer is None:
-            loop = asyncio.get_running_loop()
-            due = known.woken + REPORT_INTERVAL.total_seconds() if known.woken else 0.0
-            known.timer = loop.call_later(max(0.0, due - loop.time()), self._due, key, uid)
+        if differs or known.timer:
+            self._wake_later(key, uid, known, soon=uid in self._watched)
+
+    def ended(self, key: JobKey, uid: str) -> None:
+        """Wake a job soon if it is to be woken: no other report comes that could do so."""
+        known = self._known.get(uid)
+        if known and known.timer:
+            self._wake_later(key, uid, known, soon=True)
 
     def of(self, uid: str) -> TrainerStatus | None:
         """Return the last report of a job, None if there is none."""
@@ -116,9 +124,17 @@ class TrainingReports:
         if known and known.timer:
             known.timer.cancel()
 
+    def _wake_later(self, key: JobKey, uid: str, known: _Training, *, soon: bool) -> None:
+        interval = known.last.interval(known.told) if known.told and not soon else REPORT_INTERVAL
+        due = known.woken + interval.total_seconds() if known.told else 0.0
+        if known.timer is None or due < known.timer.when():
+            if known.timer:
+                known.timer.cancel()
+            known.timer = asyncio.get_running_loop().call_at(due, self._due, key, uid)
+
     def _due(self, key: JobKey, uid: str) -> None:
         known = self._known[uid]
-        known.timer, known.woken = None, asyncio.get_running_loop().time()
+        known.timer, known.woken, known.told = None, asyncio.get_running_loop().time(), known.last
         self._wake(key)
 
 

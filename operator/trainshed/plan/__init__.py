@@ -68,12 +68,14 @@ def plan(snapshot: Snapshot) -> Plan:
 def _with_report(snapshot: Snapshot, found: Plan) -> Plan:
     """Return the plan with the training's last report, or with the time at which that is due to be stored.
 
-    It is with an end or a restart of the job. A new attempt keeps the old report until there is another one.
+    It is with an end or a restart of the job, and soon after the end, or with another change of the status. A new
+    attempt keeps the old report until there is another one.
     """
     known, report = snapshot.status.trainer, snapshot.training
     if report is None or not report.differs(known):
         return found
-    due = known.updated + REPORT_INTERVAL if known else snapshot.now
+    soon = found.status.over or found.status != snapshot.status
+    due = known.updated + (REPORT_INTERVAL if soon else report.interval(known)) if known else snapshot.now
     if due <= snapshot.now or found.status.must_precede(snapshot.status):
         return replace(found, status=replace(found.status, trainer=replace(report, first_step=None, began=None)))
     return replace(found, requeue_at=min(filter(None, (found.requeue_at, due))))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
-from support.builders import T0, at
+import pytest
+
+from support.builders import T0, a_job, at
 from support.replace import replace
 from support.virtual_time import in_virtual_time
 from support.world import World
@@ -27,20 +29,37 @@ def report(second, step):
     return trainer_status(at(second), step=step)
 
 
-def test_a_job_is_woken_at_once_then_every_15_seconds_and_the_last_report_is_not_missed():
+@pytest.mark.parametrize(
+    ("total", "hangs", "ends", "expected"),
+    [
+        (100, False, False, [0, 15, 30, 45]),
+        (None, False, False, [0, 60]),
+        (None, True, False, [0, 15, 30, 45]),
+        (None, False, True, [0, 36]),
+    ],
+    ids=("seen", "not-seen", "that-may-hang", "that-ends"),
+)
+def test_a_job_is_woken_at_once_then_if_tables_show_more_and_the_last_report_is_not_missed(
+    total, hangs, ends, expected
+):
     async def story() -> list[float]:
         woken, clock = [], asyncio.get_running_loop().time
         reports = TrainingReports(lambda _key: woken.append(clock() - began))
+        if hangs:
+            reports.signs(replace(a_job("PyTorchJob", master=1), uid="u", hang_deadline=60), at(0))
         began = clock()
         for second in range(0, 33, 4):
-            reports.report(KEY, "u", report(second, second))
+            reports.report(KEY, "u", trainer_status(at(second), step=second, total_steps=total))
             await asyncio.sleep(4)
+        if ends:
+            reports.ended(KEY, "u")
         await asyncio.sleep(99)
-        reports.report(KEY, "u", report(200, 32))  # says nothing new
+        reports.report(KEY, "u", trainer_status(at(200), step=32, total_steps=total))  # says nothing new
+        reports.ended(KEY, "u")
         await asyncio.sleep(99)
         return woken
 
-    assert [round(second) for second in in_virtual_time(story())] == [0, 15, 30, 45]
+    assert [round(second) for second in in_virtual_time(story())] == expected
 
 
 def test_the_time_of_a_step_is_that_of_most_and_begins_again_with_another_pod():

@@ -11,8 +11,8 @@ from trainshed.plan import plan
 JOB = a_job("PyTorchJob", master=1, worker=1)
 
 
-def report(second, step, **found):
-    return trainer_status(at(second), [("loss", f"0.{step}")], step=step, total_steps=100, **found)
+def report(second, step, total=100, **found):
+    return trainer_status(at(second), [("loss", f"0.{step}")], step=step, total_steps=total, **found)
 
 
 def planned(now, new, old=None, *pods, job=JOB):
@@ -20,12 +20,37 @@ def planned(now, new, old=None, *pods, job=JOB):
     return plan(replace(seen(job, *(pods or pods_of(job)), status=status, now=at(now)), training=new))
 
 
-def test_the_first_report_is_stored_at_once_and_the_next_one_after_15_seconds():
-    first, second = report(5, 10), report(12, 20)
-    assert planned(5, first).status.trainer == first
-    early, due = planned(19, second, first), planned(20, second, first)
-    assert (early.status.trainer, early.requeue_at) == (first, at(20))
+@pytest.mark.parametrize(
+    ("old", "new", "seconds"),
+    [
+        ({"step": 100}, {"step": 200}, 15),
+        ({"step": 100}, {"step": 109}, 60),
+        ({"step": 100}, {"step": 99}, 15),
+        ({"percentage": 10}, {"percentage": 11}, 15),
+        ({"step": 1, "total_steps": None}, {"step": 2, "total_steps": None}, 60),
+        ({"step": 1, "remaining_seconds": 500}, {"step": 2, "remaining_seconds": 490}, 60),
+        ({"step": 1, "remaining_seconds": 500}, {"step": 2, "remaining_seconds": 400}, 15),
+        ({"step": 1}, {"step": 2, "remaining_seconds": 400}, 15),
+    ],
+    ids=("percent", "less-than-that", "gone-back", "said", "steps-alone", "same-minute", "minute", "end-known"),
+)
+def test_a_report_is_stored_after_15_seconds_if_tables_show_the_difference_and_otherwise_after_60(old, new, seconds):
+    first = trainer_status(at(5), **{"total_steps": 1000} | old)
+    second = trainer_status(at(12), **{"total_steps": 1000} | new)
+    assert planned(5, first).status.trainer == first, "at once"
+    early, due = planned(4 + seconds, second, first), planned(5 + seconds, second, first)
+    assert (early.status.trainer, early.requeue_at) == (first, at(5 + seconds))
     assert (due.status.trainer, due.requeue_at) == (second, None)
+
+
+def test_another_change_of_the_status_takes_a_report_along_that_is_15_seconds_old():
+    first, second, pod = (
+        report(5, 100, 1000),
+        report(12, 101, 1000),
+        a_pod("master-0", "Running", ready=True, container="pytorch"),
+    )
+    assert planned(19, second, first, *pods_of(JOB, pod)).status.trainer == first
+    assert planned(20, second, first, *pods_of(JOB, pod)).status.trainer == second
 
 
 @pytest.mark.parametrize(
@@ -54,6 +79,16 @@ def test_the_end_and_a_restart_take_the_last_report_with_them(code):
     assert found.status.trainer == last, "nothing is made up: 20 %, whatever has become of the job"
     again = look(job, status=found.status, now=at(8))
     assert again.status.trainer == last, "a new attempt keeps it"
+
+
+def test_what_comes_after_the_end_is_stored_after_15_seconds():
+    old, last = report(5, 100, 1000), report(12, 101, 1000)
+    pods = pods_of(JOB, a_pod("master-0", "Succeeded", container="pytorch", code=0, ended=4))
+    over = replace(look(JOB, *pods, status=running(JOB), now=at(5)).status, trainer=old)
+    assert over.over
+    for now, expected in ((19, old), (20, last)):
+        found = plan(replace(seen(JOB, *pods, status=over, now=at(now)), training=last))
+        assert found.status == replace(over, trainer=expected)
 
 
 def test_a_job_of_another_controller_gets_no_report():
