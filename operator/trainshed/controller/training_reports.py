@@ -85,18 +85,6 @@ class TrainingReports:
         known = self._known.get(uid)
         return known.pod if known else ""
 
-    def last_advance(self, uid: str) -> datetime | None:
-        """Return when a report last had another step than the one before it, None without a step."""
-        known = self._known.get(uid)
-        return known.advanced if known and known.steps else None
-
-    def median_step_seconds(self, uid: str) -> float | None:
-        """Return how long a step of the job takes as a rule; None until it has reported two."""
-        known = self._known.get(uid)
-        pairs = list(known.steps) if known else []
-        times = [(now - then) / (step - before) for (then, before), (now, step) in pairwise(pairs)]
-        return median(times) if times else None
-
     def steps(self, uid: str) -> Steps | None:
         """Return what is known of the steps of a job; None until it has reported two, APART from each other."""
         known = self._known.get(uid)

@@ -13,6 +13,7 @@ from support.virtual_time import in_virtual_time
 from support.world import World
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import JobKey
+from trainshed.api.signs import Steps
 from trainshed.api.training import trainer_status
 from trainshed.controller import training_reports
 from trainshed.controller.namespaces import Controller, Scope
@@ -65,21 +66,20 @@ def test_a_job_is_woken_at_once_then_if_tables_show_more_and_the_last_report_is_
 def test_the_time_of_a_step_is_that_of_most_and_begins_again_with_another_pod():
     async def story() -> None:
         reports = TrainingReports(lambda _key: None)
-        assert (reports.of("u"), reports.pod("u"), reports.last_advance("u")) == (None, "", None)
-        assert reports.median_step_seconds("u") is None
-        for second, step in [(0, 10), (10, 20), (20, 30), (320, 40), (325, 40), (330, 50)]:
+        assert (reports.of("u"), reports.pod("u"), reports.steps("u")) == (None, "", None)
+        for second, step in [(0, 10), (20, 30), (40, 50), (340, 60), (345, 60), (360, 80)]:
             reports.report(KEY, "u", report(second, step), "mnist-master-0")
-        assert (reports.median_step_seconds("u"), reports.last_advance("u")) == (1, at(330))
+        assert reports.steps("u") == Steps(at(360), 80, 1, 20)
         reports.report(KEY, "u", report(400, None), "mnist-master-0")
-        assert (reports.last_advance("u"), reports.of("u"), reports.pod("u")) == (
-            at(330),
-            replace(report(400, None), steps_per_second=0.1212, first_step=10, began=at(0)),
+        assert (reports.steps("u"), reports.of("u"), reports.pod("u")) == (
+            Steps(at(360), 80, 1, 20),
+            replace(report(400, None), steps_per_second=0.1944, first_step=10, began=at(0)),
             "mnist-master-0",
         )
-        reports.report(KEY, "u", report(500, 50), "mnist-master-1")
-        assert (reports.median_step_seconds("u"), reports.last_advance("u")) == (None, at(500))
+        reports.report(KEY, "u", report(500, 80), "mnist-master-1")
+        assert (reports.steps("u"), reports.of("u").began) == (None, at(500))
         reports.report(KEY, "u", report(510, 5), "mnist-master-1")
-        assert (reports.median_step_seconds("u"), reports.last_advance("u")) == (None, at(510))
+        assert (reports.steps("u"), reports.of("u").began) == (None, at(510))
         reports.forget("u")
         reports.forget("u")
         assert reports.of("u") is None
