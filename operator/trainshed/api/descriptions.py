@@ -258,6 +258,10 @@ FIELDS = {
     "status.timeSpent.restartSeconds": "Seconds from failures and disruptions until all replicas ran again.",
     "status.timeSpent.teardownSeconds": "Seconds in which the last pods ended.",
     "status.timeSpent.lostWorkSeconds": "Seconds of training that were done again, as far as steps are known.",
+    "status.timeSpent.availabilityPercentage": (
+        "Share of Running in these seconds, but for those before admission and after the end."
+    ),
+    "status.timeSpent.goodputPercentage": "The same without lost work; missing if the training has reported no step.",
     "status.timeSpent.phase": "The present phase, such as Running; missing after the end.",
     "status.timeSpent.since": "When the present phase began, or when the job had ended.",
     "status.recentRestarts": "The last ten restarts, the newest last.",

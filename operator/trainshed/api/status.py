@@ -304,6 +304,11 @@ class Status(msgspec.Struct, frozen=True):
         return any(count.active or count.not_running for count in self.replica_statuses.values())
 
     @property
+    def steps_known(self) -> bool:
+        """True if the training has reported a step: only then its goodput is known."""
+        return self.trainer is not None and self.trainer.step is not None
+
+    @property
     def over(self) -> bool:
         """True if the job has succeeded or failed."""
         return self.true(ConditionType.SUCCEEDED) or self.true(ConditionType.FAILED)

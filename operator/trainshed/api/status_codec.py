@@ -89,7 +89,7 @@ def status_document(status: Status) -> dict[str, Any]:
         "limitExceeded": status.limit_exceeded,
         "failure": _failure_document(status.failure),
         "trainerStatus": training.document(status.trainer) if status.trainer else {},
-        "timeSpent": time_document(status.time_spent),
+        "timeSpent": time_document(status.time_spent, steps=status.steps_known),
         "recentRestarts": [_restart_document(restart) for restart in status.recent_restarts[-MAX_RECENT_RESTARTS:]],
     }
     return _with_completed_indexes(_without_empty(fitted(whole, STATUS)), replica_statuses)

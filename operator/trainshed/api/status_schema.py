@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .time_codec import FIELDS, LOST_WORK
+from .time_codec import AVAILABILITY, FIELDS, GOODPUT, LOST_WORK
 
 TEXT = {"type": "string"}
 WHOLE = {"type": "integer", "format": "int32"}
@@ -80,7 +80,8 @@ STATUS: dict[str, Any] = {
         },
         "timeSpent": {
             "type": "object",
-            "properties": dict.fromkeys((*FIELDS.values(), LOST_WORK), WHOLE) | {"phase": TEXT, "since": TIME},
+            "properties": dict.fromkeys((*FIELDS.values(), LOST_WORK, AVAILABILITY, GOODPUT), WHOLE)
+            | {"phase": TEXT, "since": TIME},
         },
         "recentRestarts": {
             "type": "array",

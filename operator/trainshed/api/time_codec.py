@@ -13,13 +13,16 @@ from .time_spent import NOTHING, JobPhase, TimeSpent
 FIELDS: Mapping[JobPhase, str] = {phase: f"{phase[0].lower()}{phase[1:]}Seconds" for phase in JobPhase}
 #: The field of the seconds of lost work.
 LOST_WORK = "lostWorkSeconds"
+#: The fields of shares of these seconds. They follow from the others, and so are never a reason to write a status.
+AVAILABILITY, GOODPUT = "availabilityPercentage", "goodputPercentage"
 
 
-def time_document(spent: TimeSpent) -> dict[str, Any]:
-    """Return the document of this in a status; what is zero or missing is left out."""
+def time_document(spent: TimeSpent, *, steps: bool) -> dict[str, Any]:
+    """Return the document of this in a status; what is zero or missing is left out. `steps` says if they are known."""
     since = format_time(spent.since) if spent.since else None
     seconds = {FIELDS[phase]: spent.seconds.get(phase, 0) for phase in JobPhase}
-    found = {**seconds, LOST_WORK: spent.lost_work, "phase": str(spent.phase or ""), "since": since}
+    shares = {AVAILABILITY: spent.availability, GOODPUT: spent.goodput if steps else None}
+    found = {**seconds, LOST_WORK: spent.lost_work, **shares, "phase": str(spent.phase or ""), "since": since}
     return {key: value for key, value in found.items() if value}
 
 

@@ -71,16 +71,19 @@ class TimeSpent(msgspec.Struct, frozen=True):
         return sum(self.seconds.get(phase, 0) for phase in phases)
 
     @property
-    def availability(self) -> float | None:
-        """The share of the time since admission in which all replicas ran; None if there was no such time."""
-        admitted = self.total(*ADMITTED)
-        return self.total(JobPhase.RUNNING) / admitted if admitted else None
+    def availability(self) -> int | None:
+        """The percentage of the time since admission in which all replicas ran; None if there was no such time."""
+        return self._percentage(self.total(JobPhase.RUNNING))
 
     @property
-    def goodput(self) -> float | None:
+    def goodput(self) -> int | None:
         """The same without lost work; it says something only of a job whose steps are known."""
+        return self._percentage(self.total(JobPhase.RUNNING) - self.lost_work)
+
+    def _percentage(self, seconds: int) -> int | None:
+        """Return 100 only if no second was lost."""
         admitted = self.total(*ADMITTED)
-        return max(0, self.total(JobPhase.RUNNING) - self.lost_work) / admitted if admitted else None
+        return max(0, seconds) * 100 // admitted if admitted else None
 
 
 #: No time at all: of a job that is not counted yet.

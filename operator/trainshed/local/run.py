@@ -384,8 +384,8 @@ class LocalRun:
         else:
             for end in ends:
                 self._printer.line("")
-                seconds = (now - self._started).total_seconds()
-                for line in summary.described(end, seconds, interrupted=self._interrupted.is_set()):
+                run = self._started, now
+                for line in summary.described(end, run, interrupted=self._interrupted.is_set()):
                     self._printer.line(line)
             self._printer.line(f"Logs:      {self._folder.logs}")
         if self._interrupted.is_set():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from trainshed.api import status_codec
 from trainshed.api.foreign_text import harmless, one_line
 from trainshed.api.job import Document
+from trainshed.views import lost_time
 from trainshed.views.durations import human
 
 from .cluster import LocalCluster
@@ -65,19 +67,22 @@ def _progress(progress: Progress | None) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def described(end: JobEnd, seconds: float, *, interrupted: bool) -> Iterator[str]:
-    """Yield the lines of the summary of a job; `seconds` is how long it ran, before it ended or was `interrupted`."""
-    yield from map(harmless, _described(end, seconds, interrupted=interrupted))
+def described(end: JobEnd, run: tuple[datetime, datetime], *, interrupted: bool) -> Iterator[str]:
+    """Yield the lines of the summary of a job; `run` is from when it ran until it ended or was `interrupted`."""
+    yield from map(harmless, _described(end, run, interrupted=interrupted))
 
 
-def _described(end: JobEnd, seconds: float, *, interrupted: bool) -> Iterator[str]:
+def _described(end: JobEnd, run: tuple[datetime, datetime], *, interrupted: bool) -> Iterator[str]:
+    began, now = run
     job, events = end.job, end.events
     status = job.get("status") or {}
     yield f"Name:      {job['metadata']['namespace']}/{job['metadata']['name']}"
     yield f"Kind:      {job['kind']}"
     ended = "when the run was interrupted " if interrupted else ""
-    yield f"State:     {state_of(job)} {ended}after {seconds:.0f} s"
+    yield f"State:     {state_of(job)} {ended}after {(now - began).total_seconds():.0f} s"
     yield f"Restarts:  {status.get('restarts', 0)}"
+    if text := lost_time.sentence(status_codec.parse_status(job), now):
+        yield f"Time:      {text}"
     if text := _progress(end.progress):
         yield f"Progress:  {text}"
     yield from _failure(status.get("failure") or {})

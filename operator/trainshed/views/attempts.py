@@ -9,20 +9,18 @@ from trainshed.api import foreign_text
 from trainshed.api.coerce import parse_text, parse_time
 from trainshed.api.job import Document
 from trainshed.api.status import BACKOFF_LIMIT, ConditionType, Failure, Restart
-from trainshed.api.time_spent import ADMITTED, STARTING, WAITING, JobPhase
 from trainshed.plan.facts import Facts
 from trainshed.plan.failures import APPLICATION, HANG, TERMINATED
 from trainshed.plan.messages import replica_failures
 from trainshed.plan.messages.phrases import last_line, plural, share
 from trainshed.plan.messages.replica_failures import KNOWN, exited
 
+from . import lost_time
 from .durations import human
 from .rows import event_time
 
 #: Last lines of a failure, and restarts, that are shown; from this number of restarts on they may have a pattern.
 LINES, RESTARTS, PATTERN = 10, 5, 3
-#: The time since admission from which on it is said where it has gone, in seconds, and shares that say it already.
-TOLD_FROM, ALMOST_NONE, ALMOST_ALL = 600, 0.01, 0.95
 #: Between what the kubelet says of a probe and of the end that it gives its container, in times of whole seconds.
 AT_ONCE = timedelta(seconds=2)
 
@@ -35,29 +33,11 @@ def history(facts: Facts) -> Iterator[str]:
     yield from (_restart(facts.now, item) for item in restarts[-RESTARTS:])
     if common := _pattern(restarts):
         yield common
-    if lost := sum(item.recovery_seconds or 0 for item in restarts):
-        yield f"the restarts have cost {human(lost)}, besides the training since the last checkpoints"
-    yield from _time_spent(facts)
+    yield lost_time.sentence(facts.status, facts.now)
     if in_place := retries.total - retries.used:
         yield f"the kubelet has restarted containers {plural(in_place, 'time')} in their pods"
     if retries.total and limit is not None:
         yield f"{share(retries.total, limit, 'restart', ' of backoffLimit')} used"
-
-
-def _time_spent(facts: Facts) -> Iterator[str]:
-    """Yield where the time of the job has gone, unless it is young, has run nearly all the time or not at all."""
-    spent = facts.status.time_spent.until(facts.now)
-    admitted, running = spent.total(*ADMITTED), spent.total(JobPhase.RUNNING)
-    if admitted < TOLD_FROM or not ALMOST_NONE * admitted < running <= ALMOST_ALL * admitted:
-        return
-    parts = (
-        (f"all replicas ran for {running / admitted:.0%} of", admitted),
-        ("its start took", spent.total(*STARTING)),
-        ("restarts took", spent.total(JobPhase.RESTART)),
-        ("training that was done again took", spent.lost_work),
-        ("not lost in a queue or suspended:", spent.total(*WAITING)),
-    )
-    yield "; ".join(f"{text} {human(seconds)}" for text, seconds in parts if seconds)
 
 
 def _restart(now: datetime, item: Restart) -> str:

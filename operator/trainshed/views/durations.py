@@ -33,6 +33,14 @@ def human(seconds: float) -> str:
     return f"{whole // YEAR}y"
 
 
+def exact(seconds: int) -> str:
+    """Return a duration to the second, in hours and less: `1h0m5s`, `12m0s`, `98s`."""
+    if seconds < SECONDS:
+        return f"{seconds}s"
+    minutes = f"{seconds // MINUTE % MINUTE}m{seconds % MINUTE}s"
+    return f"{seconds // HOUR}h{minutes}" if seconds >= HOUR else minutes
+
+
 def age(since: datetime | None, now: datetime) -> str:
     """Return the time since then, `<unknown>` without one, as kubectl does."""
     return human((now - since).total_seconds()) if since else "<unknown>"

@@ -12,6 +12,7 @@ from trainshed.api.foreign_text import one_line
 from trainshed.api.job import KUEUE_PREFIX, Document
 from trainshed.api.status import ConditionType, Status
 
+from . import lost_time
 from .durations import age, human
 
 #: The columns of Events.
@@ -20,7 +21,7 @@ EVENTS = ("LAST SEEN", "COUNT", "TYPE", "REASON", "OBJECT", "MESSAGE")
 NAMESPACE, COLUMNS, WIDE = (
     "NAMESPACE",
     ("NAME", "STATE", "READY", "RESTARTS", "AGE", "WHY"),
-    ("QUEUE", "DURATION", "PROGRESS"),
+    ("QUEUE", "DURATION", "AVAILABILITY", "GOODPUT", "PROGRESS"),
 )
 #: The states in which a job is as its user wants it: what is said about them explains nothing.
 SETTLED = ("Running", "Succeeded", "Created", "Pending")
@@ -146,10 +147,11 @@ def in_one_sentence(job: Document) -> str:
     return one_line(f"{full_name(job)} is {status.current_state}{f': {reason}' if reason else ''}")
 
 
-def _wide(job: Document, status: Status, now: datetime) -> tuple[str, str, str]:
+def _wide(job: Document, status: Status, now: datetime) -> tuple[str, ...]:
     queue = parse_text(as_mapping(metadata(job).get("labels")).get(f"{KUEUE_PREFIX}queue-name")) or NONE
     duration = human(((status.completion or now) - status.start).total_seconds()) if status.start else NONE
-    return queue, duration, (status.trainer.column if status.trainer else "") or NONE
+    progress = status.trainer.column if status.trainer else ""
+    return queue, duration, *(share or NONE for share in (*lost_time.shares(status, now), progress))
 
 
 def of_events(events: Iterable[Document], now: datetime) -> list[tuple[str, ...]]:

@@ -190,7 +190,7 @@ def test_each_second_of_a_job_is_in_one_phase(name):
     assert sum(expected.values()) == looks[-1]
     waited = sum(expected.get(phase, 0) for phase in ("Queued", "Suspended", "Teardown"))
     share = spent.until(at(looks[-1])).availability
-    assert share == (expected.get("Running", 0) / (looks[-1] - waited) if looks[-1] > waited else None)
+    assert share == (expected.get("Running", 0) * 100 // (looks[-1] - waited) if looks[-1] > waited else None)
 
 
 @settings(max_examples=40, deadline=None)
@@ -279,5 +279,10 @@ def test_work_that_is_done_again_after_a_restart_is_counted_once(again, seconds)
         status = status_codec.parse_status({"status": status_codec.status_document(status)})
     assert status.time_spent.lost_work == seconds
     lost = replace(status.time_spent, seconds={JobPhase.RUNNING: 80, JobPhase.RESTART: 20}, phase=None)
-    assert (lost.availability, lost.goodput) == (0.8, (80 - seconds) / 100)
+    document = status_codec.status_document(replace(status, time_spent=lost))["timeSpent"]
+    known = {"goodputPercentage": 80 - seconds} if status.steps_known else {}
+    assert {key: value for key, value in document.items() if "Percentage" in key} == {
+        "availabilityPercentage": 80,
+        **known,
+    }
     assert (NOTHING.availability, NOTHING.goodput) == (None, None)

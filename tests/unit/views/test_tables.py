@@ -7,11 +7,12 @@ import pytest
 from support.builders import a_job, a_pod, at, look, pods_of, replace, running
 from trainshed.api import status_codec
 from trainshed.api.status import Retries, Status, Waiting
+from trainshed.api.time_spent import JobPhase, TimeSpent
 from trainshed.api.training import trainer_status
 from trainshed.cli import tables
 from trainshed.client.job_reader import job_event
 from trainshed.views import log_lines, rows
-from trainshed.views.durations import age, human
+from trainshed.views.durations import age, exact, human
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,11 @@ def test_a_duration_reads_as_in_kubectl(seconds: float, text: str):
     assert human(seconds) == text
 
 
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0s"), (119, "119s"), (720, "12m0s"), (90_065, "25h1m5s")])
+def test_a_duration_to_the_second_is_as_short_as_it_can_be(seconds: int, text: str):
+    assert exact(seconds) == text
+
+
 def test_an_age_without_a_beginning_is_unknown():
     assert age(None, at(0)) == "<unknown>"
 
@@ -41,7 +47,9 @@ def document(job, status: Status, **metadata) -> dict:
 def test_a_row_says_what_state_a_job_is_in():
     job = a_job("PyTorchJob", master=1, worker=1)
     labels = {"kueue.x-k8s.io/queue-name": "gpus"}
-    status = replace(running(job), trainer=trainer_status(at(0), percentage=52, remaining_seconds=480))
+    report = trainer_status(at(0), step=52, total_steps=100, remaining_seconds=480)
+    spent = TimeSpent({JobPhase.RUNNING: 60, JobPhase.RESTART: 20}, JobPhase.RUNNING, at(7180), lost_work=15)
+    status = replace(running(job), trainer=report, time_spent=spent)
     found = rows.row(document(job, status, labels=labels), at(7200), namespaces=True, wide=True)
     names = rows.header(namespaces=True, wide=True)
     assert dict(zip(names, found, strict=True)) == {
@@ -53,6 +61,8 @@ def test_a_row_says_what_state_a_job_is_in():
         "AGE": "120m",
         "QUEUE": "gpus",
         "DURATION": "120m",
+        "AVAILABILITY": "80%",
+        "GOODPUT": "65%",
         "PROGRESS": "52%, 8m left",
         "WHY": "",
     }
