@@ -20,6 +20,7 @@ from trainshed.views import advice, story
 from trainshed.views.lost_time import SINCE_CHECKPOINT
 from trainshed.views.story import Story
 
+WAITED = "not lost in a queue or suspended"
 FILES, PAGE = Path(__file__).parent / "stories", Path(__file__).parents[3] / "docs" / "commands.md"
 TEN_JOBS = PAGE.with_name("ten-jobs.md")
 #: The stories that docs/commands.md shows, by their titles there.
@@ -107,8 +108,8 @@ def test_foreign_text_cannot_forge_a_line():
     ("seconds", "known", "said"),
     [
         (
-            *({"Queued": 1200, "Scheduling": 120, "ImagePull": 300, "Running": 6000, "Restart": 723}, {}),
-            f"88% of 169m; its start took 7m; restarts took 12m3s{SINCE_CHECKPOINT}; not lost in a queue or suspended: 20m",
+            *({"Suspended": 1200, "Scheduling": 120, "ImagePull": 300, "Running": 6000, "Restart": 723}, {}),
+            f"88% of 169m; its start took 7m; restarts took 12m3s{SINCE_CHECKPOINT}; {WAITED}: 20m",
         ),
         (
             *({"Running": 6000, "Restart": 63}, {"trainer": TrainerStatus(T0, step=7), "lost": 606}),
