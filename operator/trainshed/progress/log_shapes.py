@@ -14,7 +14,9 @@ import msgspec
 from trainshed.api.log_patterns import compiled
 
 #: Characters of a line that are read, the most metrics of a line, and the longest name and value.
-LONGEST, MOST_METRICS, MOST_TEXT = 2_000, 32, 64
+LONGEST, LONGEST_TITLE, MOST_METRICS, MOST_TEXT = 2_000, 200, 32, 64
+#: No number of a step or an epoch is as large.
+LARGEST = 1e15
 #: Escape sequences of a terminal.
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)"
@@ -26,35 +28,36 @@ OTHER = re.compile(
 TRAINING = re.compile(r"(?i)\b(?:train\w*|epochs?|steps?|iter\w*|fit\w*)\b")
 
 BAR = re.compile(
-    r"(?P<title>[^|]{0,200}?)\s*\d{1,3}%\|[^|]{0,400}\|\s*(?P<step>\d+)/(?P<total>\d+)"
-    r" \[[\d:]+<(?P<left>[\d:?]+)(?P<more>[^\]]{0,800})"
+    r"\d{1,3}%\|[^|]{0,400}\|\s*(?P<step>\d{1,15})/(?P<total>\d{1,15}) \[[\d:]+<(?P<left>[\d:?]{1,15})"
+    r"(?P<more>[^\]]{0,800})"
 )
 RICH = re.compile(
-    r"^Epoch (?P<epoch>\d+)/(?P<last>\d+)\s+[━╸╺ ]+\s(?P<step>\d+)/(?P<total>\d+) [\d:]+ • (?P<left>[\d:]+)(?P<more>.*)"
+    r"^Epoch (?P<epoch>\d{1,15})/(?P<last>\d{1,15})\s+[━╸╺ ]+\s(?P<step>\d{1,15})/(?P<total>\d{1,15}) [\d:]+"
+    r" • (?P<left>[\d:]{1,15})(?P<more>.*)"
 )
-KERAS = re.compile(r"^(?P<step>\d+)/(?P<total>\d+) (?:[━╸\[])\S* ?(?P<more>.*)")
-KERAS_EPOCH = re.compile(r"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+)$")
+KERAS = re.compile(r"^(?P<step>\d{1,15})/(?P<total>\d{1,15}) (?:[━╸\[])\S* ?(?P<more>.*)")
+KERAS_EPOCH = re.compile(r"^Epoch (?P<epoch>\d{1,15})/(?P<epochs>\d{1,15})$")
 RECORD = re.compile(r"\{.*\}")
 PAIR = re.compile(rf"""["'](\w[\w/. -]{{0,63}})["']\s*:\s*["']?({NUMBER})\b""")
-MEGATRON = re.compile(r"\biteration\s+(?P<step>\d+)/\s*(?P<total>\d+)\s*\|(?P<more>.*)")
+MEGATRON = re.compile(r"\biteration\s+(?P<step>\d{1,15})/\s*(?P<total>\d{1,15})\s*\|(?P<more>.*)")
 MEGATRON_FIELD = re.compile(rf"\|?\s*([a-zA-Z][\w ()/-]{{0,63}}?):\s+({NUMBER})\s*(?=\||$)")
 TORCH_EXAMPLE = re.compile(
-    r"\bEpoch:\s*(?P<epoch>\d+)\s*\[\s*(?P<step>\d+)/(?P<total>\d+)\s*(?:\(\d+%\))?\](?P<more>.*)"
+    r"\bEpoch:\s*(?P<epoch>\d{1,15})\s*\[\s*(?P<step>\d{1,15})/(?P<total>\d{1,15})\s*(?:\(\d+%\))?\](?P<more>.*)"
 )
-BOOSTER = re.compile(r"\[(?P<step>\d+)\]\t(?P<more>.+)")
-EPOCH = re.compile(r"(?i)\bepoch\s*[:=#]?\s*\[?(?P<epoch>\d+(?:\.\d+)?)(?:\s*(?:/|of)\s*(?P<epochs>\d+))?")
+BOOSTER = re.compile(r"\[(?P<step>\d{1,15})\]\t(?P<more>.+)")
+EPOCH = re.compile(r"(?i)\bepoch\s*[:=#]?\s*\[?(?P<epoch>\d{1,15}(?:\.\d+)?)(?:\s*(?:/|of)\s*(?P<epochs>\d{1,15}))?")
 STEP = re.compile(
-    r"(?i)\b(?:global[_ ])?(?:steps?|iter(?:ation)?s?|batch(?:es)?)\s*[:=#]?\s*\[?\s*(?P<step>\d[\d,]*)"
-    r"(?:\s*(?:/|of)\s*(?P<total>\d[\d,]*))?"
+    r"(?i)\b(?:global[_ ])?(?:steps?|iter(?:ation)?s?|batch(?:es)?)\s*[:=#]?\s*\[?\s*(?P<step>\d[\d,]{0,19})"
+    r"(?:\s*(?:/|of)\s*(?P<total>\d[\d,]{0,19}))?"
 )
-BRACKETS = re.compile(r"[\[|]\s*(?P<step>\d+)\s*/\s*(?P<total>\d+)\s*(?:\]|batches|\|)")
+BRACKETS = re.compile(r"[\[|]\s*(?P<step>\d{1,15})\s*/\s*(?P<total>\d{1,15})\s*(?:\]|batches|\|)")
 METRIC = re.compile(
-    rf"(?i)(?<![\w-])([a-z_][a-z_/]*(?:loss|acc|accuracy|lr|ppl|perplexity|mae|mse|rmse|auc|reward)|loss|acc|accuracy|lr"
-    rf"|learning[_ ]rate|ppl|perplexity|grad_norm|mae|mse|rmse|auc|reward)\s*[:= ]\s*({NUMBER})(?![\w%])"
+    r"(?i)(?<![\w-])([a-z_][a-z_/]{0,63}+(?:(?<=loss)|(?<=acc)|(?<=accuracy)|(?<=lr)|(?<=ppl)|(?<=perplexity)|(?<=mae)"
+    rf"|(?<=mse)|(?<=auc)|(?<=reward))|learning[_ ]rate|grad_norm)\s*[:= ]\s*({NUMBER})(?![\w%])"
 )
 ASSIGNED = re.compile(rf"([\w/-]+)[=:] ?({NUMBER})(?![\w/%])")
-TOTAL = re.compile(r"Total optimization steps = (?P<total>[\d,]+)$")
-EPOCHS = re.compile(r"Num Epochs = (?P<epochs>[\d,]+)$")
+TOTAL = re.compile(r"Total optimization steps = (?P<total>[\d,]{1,20})$")
+EPOCHS = re.compile(r"Num Epochs = (?P<epochs>[\d,]{1,20})$")
 #: Names under which records have what is no metric.
 STEPS = ("step", "global_step", "current_step", "iteration", "iter", "train/global_step", "trainer/global_step")
 TOTALS = ("total_steps", "max_steps", "total", "num_steps", "total_iterations")
@@ -110,16 +113,18 @@ def by_expression(written: str) -> Callable[[str], LineReport | None]:
 
 
 def _known_number(text: str) -> float | None:
+    """Return a number that can be calculated with: neither `nan` nor one that no training reaches."""
     try:
-        return float(text)
+        found = float(text.replace(",", ""))
     except ValueError:
         return None
+    return found if 0 <= found < LARGEST else None
 
 
 def _bar(text: str) -> LineReport | None:
     if not (found := BAR.search(text)):
         return None
-    title = found["title"].strip()
+    title = text[: found.start()].rpartition("|")[2][-LONGEST_TITLE:].strip()
     if title and (OTHER.search(title) or not TRAINING.search(title)):
         return LineReport(bar=True, title=title)
     epoch = EPOCH.search(title)
@@ -167,7 +172,7 @@ def _record(text: str) -> LineReport | None:
     metrics = tuple((name, value) for name, value in pairs.items() if METRIC.search(f"{name} {value}"))
     if step is None and not metrics:
         return None
-    return LineReport(step, total, float(epoch) if epoch else None, metrics=metrics)
+    return LineReport(step, total, _known_number(epoch or ""), metrics=metrics)
 
 
 def _megatron(text: str) -> LineReport | None:
@@ -208,9 +213,9 @@ def _words(text: str) -> LineReport | None:
     """A line such as `epoch 1 | step 12/100 | loss 0.4`."""
     step, epoch = STEP.search(text), EPOCH.search(text)
     step = step if step and (step["total"] or not BRACKETS.search(text)) else BRACKETS.search(text)
-    metrics = tuple(_metrics(text))
-    total = _int(step, "total")
-    if (step is None and epoch is None) or not (metrics or total) or OTHER.search(text[: (step or epoch).start()]):  # type: ignore[union-attr] # one is there
+    first, total = step or epoch, _int(step, "total")
+    metrics = tuple(_metrics(text)) if first else ()
+    if first is None or not (metrics or total) or OTHER.search(text[: first.start()]):
         return None
     return LineReport(
         _int(step, "step"), total, _over(epoch), _int(epoch, "epochs"), metrics,
@@ -253,10 +258,8 @@ def _seconds(text: str) -> float | None:
 
 
 def _whole(text: str) -> int | None:
-    try:
-        return int(float(text.replace(",", "")))
-    except (ValueError, OverflowError):
-        return None
+    found = _known_number(text)
+    return None if found is None else int(found)
 
 
 def _int(found: re.Match[str] | None, group: str) -> int | None:

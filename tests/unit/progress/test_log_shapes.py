@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+import timeit
+
 import pytest
 
 from trainshed.progress.log_shapes import LONGEST, MOST_METRICS, parse
@@ -84,8 +87,17 @@ def test_a_bar_of_something_else_is_none_of_the_training(title):
     assert (report.step, report.metrics) == (None, ())
 
 
-@pytest.mark.parametrize("text", ["step 1/2 " + "loss=0.1 " * 5000, "1%|" * 9000, "[1/" * 9000, "{'a': 1," * 9000])
+#: Seconds of processor time in which a line is read, four times as long as it takes.
+SOON = 0.012
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["step 1/2 " + "loss=0.1 " * 5000, *(part * 9000 for part in ("1%|", "[1/", "{'a': 1,", "a/", "1 1", "{", "1 a "))],
+    ids=lambda text: text[:12],
+)
 def test_a_hostile_line_is_read_in_bounds(text):
-    report = parse(text)
+    report = parse(text + " 1")
+    assert min(timeit.repeat(lambda: parse(text + " 1"), time.process_time, number=1, repeat=5)) < SOON
     assert report is None or len(report.metrics) <= MOST_METRICS
     assert parse("step 1/2 loss=0.5" + " " * LONGEST) is None, "only the end of a line is read"

@@ -62,3 +62,11 @@ def test_of_very_many_lines_the_last_are_read():
     assert tracker.progress(1.0).step == MOST_LINES * 3 - 1
     tracker.feed(b"step 99999/100000 loss 1\n", 1.5)
     assert tracker.progress(1.5).step == MOST_LINES * 3 - 1, "not more in a second"
+
+
+@pytest.mark.parametrize("epoch", ["1,000", "nan", "inf", "-1", "1e308", "9" * 400])
+def test_no_number_is_too_large_to_calculate_with(epoch):
+    number = "9" * 400
+    after("Num Epochs = 3", f"{{'loss': 1, 'epoch': '{epoch}'}}", f"epoch {epoch}/3 loss 1", keras(1))
+    after(*(f"step {step}/{number} loss 1" for step in (1, number)), f"Epoch {number}/{number}", f"[{number}]\ta: 1")
+    after(f"1%|#| {number}/{number} [00:01<{number}, 1it/s]", f"iteration {number}/{number} | loss: {number}")
