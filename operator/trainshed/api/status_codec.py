@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec.structs import replace
+
 from . import training
-from .actions import ReleasePod
 from .coerce import (
     as_mapping,
     as_sequence,
@@ -25,6 +26,7 @@ from .coerce import (
 from .gang import WAITING_FOR_POD_GROUP
 from .indexes import Indexes
 from .job import Document, Job
+from .patches import difference
 from .status import (
     EXTRA,
     LIMITS,
@@ -101,46 +103,30 @@ def status_patch(job: Job, before: Status, after: Status) -> dict[str, Any]:
     counts = {"restarts": after.retries.used, "totalRestarts": after.retries.total}  # kubectl prints zeros too
     columns = {"ready": f"{ready}/{job.size}", **counts}
     columns |= {"progress": after.trainer.column} if after.trainer else {}
-    difference = _difference(status_document(before), status_document(after)) | fitted(columns, STATUS)
-    return {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": difference}
-
-
-def has_values(found: Mapping[str, Any], patch: Document) -> bool:
-    """Return whether an object has the values of a merge patch, and not the fields that it removes."""
-    return all(
-        has_values(found.get(key) or {}, value) if isinstance(value, dict) else found.get(key) == value
-        for key, value in patch.items()
-    )
+    changes = difference(*_documents(before, after)) | fitted(columns, STATUS)
+    return {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": changes}
 
 
 def same_status(before: Status, after: Status) -> bool:
     """Return whether both are stored as the same document."""
-    return before == after or status_document(before) == status_document(after)
+    if before == after:
+        return True
+    old, new = _documents(before, after)
+    return old == new
 
 
-def finalizer_patch(action: ReleasePod) -> dict[str, Any]:
-    """Return the merge patch that removes Trainshed's finalizer; uid and resourceVersion are preconditions.
+def _documents(before: Status, after: Status) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the documents of both statuses, without the rest of them if only the report of the training differs.
 
-    Without a version only the uid is one.
+    That is what changes most often. The completed indexes may have the bytes that a report leaves, and whether there is
+    one with a step may matter for other fields.
     """
-    known = {"uid": action.uid} | ({"resourceVersion": action.version} if action.version else {})
-    return {"metadata": {**known, "finalizers": list(action.finalizers) or None}}
-
-
-def without_version(patch: Document) -> dict[str, Any]:
-    """Return a merge patch without the precondition on the resourceVersion; that on the uid stays."""
-    metadata = {key: value for key, value in patch["metadata"].items() if key != "resourceVersion"}
-    return {**patch, "metadata": metadata}
-
-
-def _difference(before: Document, after: Document) -> dict[str, Any]:
-    gone = {key: None for key in before if key not in after}
-    changed = {
-        key: _difference(before[key], value) if isinstance(value, dict) and isinstance(before.get(key), dict) else value
-        for key, value in after.items()
-        if before.get(key) != value
-    }
-    return gone | changed
+    old, new = before.trainer, after.trainer
+    only_report = old and new and (old.step is None) is (new.step is None) and before == replace(after, trainer=old)
+    if old is None or new is None or not only_report or any(one.done for one in after.replica_statuses.values()):
+        return status_document(before), status_document(after)
+    first, second = (fitted({"trainerStatus": training.document(report)}, STATUS) for report in (old, new))
+    return first, second
 
 
 def _waiting_since(status: Status) -> datetime | None:

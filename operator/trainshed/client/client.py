@@ -14,7 +14,7 @@ from trainshed.api.actions import CreatePod
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
 from trainshed.api.objects import JOB_NAME_LABEL, RESTART_ATTEMPT_ANNOTATION, Dependent, Pod, Resource, Service
-from trainshed.api.status_codec import has_values
+from trainshed.api.patches import has_values
 from trainshed.client import UNCALLED, ApiError, Conflict, LabelRemoved, NotFound, TooManyRequests, Unavailable
 
 from .flow_control import RETRY_DELAY, Limiter, Limiters, TokenBucket, retry

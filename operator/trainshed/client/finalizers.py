@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from trainshed.api import status_codec
+from trainshed.api import patches
 from trainshed.api.actions import ReleasePod
 from trainshed.api.objects import Pod
 
@@ -31,7 +31,7 @@ async def release_finalizer(client: Client, pod: Pod) -> Pod | None:
 
 
 async def _release(client: Client, pod: Pod) -> Pod | None:
-    patch = status_codec.finalizer_patch(ReleasePod(pod.name, pod.uid, pod.version, pod.finalizers))
+    patch = patches.finalizer_patch(ReleasePod(pod.name, pod.uid, pod.version, pod.finalizers))
     found = await client.release_pod(pod.namespace, pod.name, patch)
     require_released(pod.name, found)
     return found

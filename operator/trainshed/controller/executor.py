@@ -14,7 +14,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec.structs import replace
 
-from trainshed.api import status_codec
+from trainshed.api import patches
 from trainshed.api.actions import (
     Action,
     CreateDependent,
@@ -228,7 +228,7 @@ class Executor:
         """
         match action:
             case UpdateDependent(patch=patch):
-                return replace(action, patch=status_codec.without_version(patch))
+                return replace(action, patch=patches.without_version(patch))
             case DeleteJob():  # it has just been read
                 return replace(action, version="")
             case DeletePod(uid=uid) | ReleasePod(uid=uid) if action.version:
@@ -259,7 +259,7 @@ class Executor:
                     uid, await self._client.delete_pod(namespace, name, uid, grace, version)
                 )
             case ReleasePod(name=name, uid=uid):
-                left = await self._client.release_pod(namespace, name, status_codec.finalizer_patch(action))
+                left = await self._client.release_pod(namespace, name, patches.finalizer_patch(action))
                 self._cache.pods.on_delete_response(uid, left)
                 require_released(name, left)
             case DeleteService(name=name, uid=uid):

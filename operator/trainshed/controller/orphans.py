@@ -12,7 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TypeAlias
 
-from trainshed.api import status_codec
+from trainshed.api import patches
 from trainshed.api.objects import ROLES, Dependent, Pod
 from trainshed.client import ApiError, Client, Forbidden, NotFound
 from trainshed.client.finalizers import release_finalizer
@@ -161,7 +161,7 @@ class Orphans:
     async def _withdraw(self, role: Dependent) -> None:
         store, patch = self._cache.dependents[ROLES].store, dependents.without_pods(role) or {}
         if self._tries.times((role.namespace, role.uid), None, asyncio.get_running_loop().time()) > CONTESTED:
-            patch = status_codec.without_version(patch)
+            patch = patches.without_version(patch)
         try:
             store.on_response(await self._client.update_dependent(ROLES, role.namespace, role.name, patch))
         except NotFound:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
-from trainshed.api import status_codec
+from trainshed.api import patches, status_codec
 from trainshed.api.coerce import as_mapping
 from trainshed.api.job import Document, JobKey
 from trainshed.api.status import ConditionType, Status
@@ -240,7 +240,7 @@ def reverted_fields(patch: Document, wanted: Status, document: Document, stored:
 
     Fields that are missing there may be unknown to the CRD, which is then reported, unless each CRD has them.
     """
-    if status_codec.has_values(as_mapping(document.get("status")), patch["status"]):
+    if patches.has_values(as_mapping(document.get("status")), patch["status"]):
         return ()
     asked, got = status_codec.status_document(wanted), status_codec.status_document(stored)
     fields = asked.keys() | got.keys()

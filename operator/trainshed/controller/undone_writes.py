@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from trainshed.api import status_codec
+from trainshed.api import patches
 from trainshed.api.actions import (
     Action,
     CreateDependent,
@@ -216,7 +216,7 @@ def _write(snapshot: Snapshot, action: Action) -> tuple[Target, object] | None:
         case CreateDependent(shared=False) | DeleteDependent():
             return (namespace, (uid, action.resource.kind, action.name)), content
         case UpdateDependent(resource=resource, name=name, patch=patch):
-            return (namespace, (uid, resource.kind, name)), digest_of(status_codec.without_version(patch))
+            return (namespace, (uid, resource.kind, name)), digest_of(patches.without_version(patch))
     return None
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.builders import a_job, at
 from support.replace import replace
-from trainshed.api import coerce, status_codec
+from trainshed.api import coerce, patches, status_codec
 from trainshed.api.actions import ReleasePod
 from trainshed.api.indexes import Indexes
 from trainshed.api.status import (
@@ -24,6 +24,7 @@ from trainshed.api.status import (
     Restart,
     Retries,
     Status,
+    TrainerStatus,
     Waiting,
 )
 from trainshed.api.time_spent import JobPhase, TimeSpent
@@ -82,6 +83,31 @@ def test_a_patch_makes_the_one_into_the_other(before, after):
         status_codec.parse_status({"status": merge_patch(status_codec.status_document(before), patch["status"])})
         == after
     )
+
+
+REPORTS = st.none() | st.builds(TrainerStatus, TIMES, st.none() | COUNTS, step=st.none() | COUNTS)
+
+
+@given(STATUSES, REPORTS, REPORTS)
+def test_a_patch_with_nothing_but_a_report_is_that_of_the_whole_documents(status, old, new):
+    before, after = replace(status, trainer=old), replace(status, trainer=new)
+    whole = status_codec.status_document(before), status_codec.status_document(after)
+    found = merge_patch(whole[0], status_codec.status_patch(a_job(worker=1), before, after)["status"])
+    assert {key: found[key] for key in found if key in whole[1]} == whole[1]
+    assert found.keys() - whole[1].keys() <= {"ready", "restarts", "totalRestarts", "progress"}
+    assert status_codec.same_status(before, after) == (whole[0] == whole[1])
+
+
+def test_of_a_status_with_nothing_but_another_report_no_whole_document_is_made(monkeypatch):
+    before, after = (Status(start=at(0), trainer=TrainerStatus(at(5), step=step)) for step in (1, 2))
+    monkeypatch.setattr(status_codec, "status_document", None)
+    patch = status_codec.status_patch(a_job(worker=1), before, after)["status"]
+    assert patch == {"trainerStatus": {"step": 2}, "progress": "step 2"} | {
+        "ready": "0/1",
+        "restarts": 0,
+        "totalRestarts": 0,
+    }
+    assert not status_codec.same_status(before, after)
 
 
 def test_v1s_fields_have_v1s_names_and_zeros_are_left_out():
@@ -206,7 +232,7 @@ def test_since_when_a_job_waits_for_its_group_is_written_where_v1_has_it():
 
 
 def test_a_release_takes_our_finalizer_and_leaves_those_of_others():
-    alone = status_codec.finalizer_patch(ReleasePod("a", "u", "7", ()))
+    alone = patches.finalizer_patch(ReleasePod("a", "u", "7", ()))
     assert alone == {"metadata": {"uid": "u", "resourceVersion": "7", "finalizers": None}}
-    assert status_codec.finalizer_patch(ReleasePod("a", "u", "7", ("x/y",)))["metadata"]["finalizers"] == ["x/y"]
-    assert status_codec.without_version(alone) == status_codec.finalizer_patch(ReleasePod("a", "u", "", ()))
+    assert patches.finalizer_patch(ReleasePod("a", "u", "7", ("x/y",)))["metadata"]["finalizers"] == ["x/y"]
+    assert patches.without_version(alone) == patches.finalizer_patch(ReleasePod("a", "u", "", ()))
