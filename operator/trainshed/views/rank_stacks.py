@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePosixPath
 
 import msgspec
 
 from trainshed.api.foreign_text import one_line
+from trainshed.progress.stack_frames import (
+    MOST_FRAMES,
+    MOST_TEXT,
+    Frame,
+    is_library,
+    is_users,
+    place_of,
+    waits,
+    where,
+)
 
 from .rows import NAMED, listed
 
-#: The folders of installed packages, and of Python's own modules.
-PACKAGES = re.compile(r"/(?:site|dist)-packages/")
-LIBRARY = re.compile(r"/lib(?:64)?/python3[^/]*/|^(?=<frozen )")
-#: The functions of frameworks in which a rank waits for all others.
-COLLECTIVES = (
-    *("all_reduce", "reduce", "barrier", "monitored_barrier", "broadcast", "all_gather", "gather", "scatter"),
-    *("all_to_all", "reduce_scatter", "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single"),
-    *("allreduce", "allgather", "alltoall", "sync_global_devices", "init_process_group", "rendezvous"),
-)
-#: What is kept of a replica: processes, frames of a thread, and characters of a text. `trainshed.stack_dump` prints as
-#: many, and another program may have taken its place.
-MOST_PROCESSES, MOST_FRAMES, MOST_TEXT = 64, 60, 300
+#: The most processes of a replica that are kept. `trainshed.stack_dump` prints as many, and another program may have
+#: taken its place.
+MOST_PROCESSES = 64
 #: The most frames of a group that are shown, unless all are wanted, and the most groups.
 SHOWN, GROUPS = 6, 64
-
-
-class Frame(msgspec.Struct, frozen=True, array_like=True):
-    """A function that is being called, the path of its file, and the line."""
-
-    function: str
-    path: str
-    line: int
-
-    def __str__(self) -> str:
-        return one_line(f"{self.function} ({short_path(self.path)}:{self.line})")
 
 
 class Thread(msgspec.Struct, frozen=True):
@@ -81,12 +69,12 @@ class RankGroup(msgspec.Struct, frozen=True):
     @property
     def place(self) -> Frame | None:
         """The innermost frame that is not Python's own, where there is one."""
-        return next((frame for frame in self.frames if not is_library(frame.path)), next(iter(self.frames), None))
+        return place_of(self.frames)
 
     @property
     def waits(self) -> bool:
         """Whether the ranks wait for all others."""
-        return any(frame.function.rpartition(".")[2] in COLLECTIVES for frame in self.frames)
+        return waits(self.frames)
 
 
 class NotRead(Exception):
@@ -152,24 +140,6 @@ def without_stacks(found: Mapping[str, Result], ranks: Iterable[Rank]) -> dict[s
     return reasons
 
 
-def short_path(path: str) -> str:
-    """Return the path of a module below the folder of packages or of Python, or else only its last part."""
-    for folder in (PACKAGES, LIBRARY):
-        if folder.search(path):
-            return folder.split(path)[-1]
-    return PurePosixPath(path).name
-
-
-def is_library(path: str) -> bool:
-    """Return whether a file belongs to Python itself."""
-    return bool(LIBRARY.search(path)) and not PACKAGES.search(path)
-
-
-def is_users(path: str) -> bool:
-    """Return whether a file is neither of Python nor of an installed package."""
-    return not LIBRARY.search(path) and not PACKAGES.search(path)
-
-
 def ranks_of(replica: str, processes: Sequence[PythonProcess]) -> list[Rank]:
     """Return the processes of a replica that train: not launchers such as torchrun, and no loaders of data.
 
@@ -202,9 +172,7 @@ def grouped(ranks: Iterable[Rank]) -> list[RankGroup]:
     found: dict[object, list[Rank]] = {}
     for rank in ranks:
         if rank.frames:
-            place = RankGroup(rank.frames, (rank,)).place
-            own = next((frame for frame in rank.frames if is_users(frame.path)), None)
-            found.setdefault((place and (place.function, place.path), own), []).append(rank)
+            found.setdefault(where(rank.frames), []).append(rank)
     groups = [RankGroup(members[0].frames, tuple(members)) for members in found.values()]
     return sorted(groups, key=lambda group: -len(group.ranks))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from trainshed.progress.stack_frames import is_library, is_users, short_path
 from trainshed.views import rank_stacks as stacks
 from trainshed.views.rank_stacks import Frame, PythonProcess, Rank, Thread
 
@@ -99,5 +100,5 @@ def test_the_processes_that_train_are_told_from_launchers_and_loaders(processes,
     ],
 )
 def test_files_are_known_by_their_folders(path, short, whose):
-    found = "Python's" if stacks.is_library(path) else "the user's" if stacks.is_users(path) else "a package's"
-    assert (stacks.short_path(path), found) == (short, whose)
+    found = "Python's" if is_library(path) else "the user's" if is_users(path) else "a package's"
+    assert (short_path(path), found) == (short, whose)
