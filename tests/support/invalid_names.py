@@ -123,6 +123,7 @@ GOOD_ANNOTATIONS: list[dict] = [
         for value in ("1s", "90s", "1h30m", "8760h", "525600m")
     ),
     _annotated(on_disruption="Fail", track_results="true"),
+    _annotated(debug_server_port="25999"),
 ]
 
 

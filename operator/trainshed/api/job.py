@@ -187,7 +187,8 @@ class Job(msgspec.Struct, frozen=True):
     With `avoid_failed_nodes` new pods prefer other nodes than those on which the job has failed more than once.
     With `track_results` a finalizer holds the pods of the role that defines success until the status has their results.
     `services` is the form of Services of the pods that are created next. `progress` is where the training reports,
-    and `log_expression` its own expression for lines of its log.
+    and `log_expression` its own expression for lines of its log. On `debug_port` of rank 0 PyTorch's debug server
+    listens.
     """
 
     kind: str
@@ -209,6 +210,7 @@ class Job(msgspec.Struct, frozen=True):
     avoid_failed_nodes: bool = False
     hang_deadline: int | None = None
     restarts_when_hung: bool = False
+    debug_port: int | None = None
     track_results: bool = False
     services: ServiceForm = ServiceForm.REPLICA
     progress: ProgressSource = ProgressSource.NONE

@@ -25,6 +25,7 @@ PROGRESS = f"{PREFIX}progress"
 PROGRESS_PATTERNS = f"{PREFIX}progress-patterns"
 HANG_DEADLINE = f"{PREFIX}hang-deadline"
 HANG_ACTION = f"{PREFIX}hang-action"
+DEBUG_SERVER_PORT = f"{PREFIX}debug-server-port"
 #: All annotations of a job, with their values, the default first (that of SERVICES is a setting of the operator); the
 #: value of those without is a duration, but for TEXTS. The chart's admission policy and `trainshed render` refuse
 #: others.
@@ -42,8 +43,9 @@ ANNOTATIONS: dict[str, tuple[str, ...]] = {
     PROGRESS_PATTERNS: (),
     HANG_DEADLINE: (),
     HANG_ACTION: ("Notify", "Restart"),
+    DEBUG_SERVER_PORT: (),
 }
-TEXTS = (PROGRESS_PATTERNS,)
+TEXTS = (PROGRESS_PATTERNS, DEBUG_SERVER_PORT)
 #: Seconds in which a pod may end by itself, once its job is over. A kubelet needs about two to report the end of a pod
 #: after that of its containers; a sidecar that reports results, such as Katib's metrics collector, polls each second.
 END_GRACE = 30
@@ -51,6 +53,8 @@ END_GRACE = 30
 DURATION = re.compile(r"(?=\d)(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,8})s)?", re.ASCII)
 DURATION_FORM = "must be a length of time from 1s to 8760h, such as 90s, 10m or 1h30m"
 MAX_DURATION = 365 * 24 * 3600
+PORT = re.compile(r"[1-9]\d{0,4}", re.ASCII)
+MAX_PORT = 65535
 
 
 class JobAnnotations(msgspec.Struct, frozen=True):
@@ -69,6 +73,7 @@ class JobAnnotations(msgspec.Struct, frozen=True):
     log_expression: str = ""
     hang_deadline: int | None = None
     restarts_when_hung: bool = False
+    debug_port: int | None = None
 
 
 def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tuple[str, ...]]:
@@ -90,6 +95,7 @@ def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tup
         log_expression=_expression(annotations, problems),
         hang_deadline=_duration(annotations, HANG_DEADLINE, problems),
         restarts_when_hung=_choice(annotations, HANG_ACTION, problems) == "Restart",
+        debug_port=_port(annotations, DEBUG_SERVER_PORT, problems),
     )
     return found, tuple(problems)
 
@@ -111,6 +117,16 @@ def _expression(annotations: Mapping[str, Any], problems: list[str]) -> str:
     if problem:
         problems.append(f"metadata.annotations[{PROGRESS_PATTERNS}]: {problem}")
     return found
+
+
+def _port(annotations: Mapping[str, Any], key: str, problems: list[str]) -> int | None:
+    if key not in annotations:
+        return None
+    value = str(annotations[key])
+    if PORT.fullmatch(value) and int(value) <= MAX_PORT:
+        return int(value)
+    problems.append(f'metadata.annotations[{key}]: Invalid value: "{value}": must be a port from 1 to {MAX_PORT}')
+    return None
 
 
 def _duration(annotations: Mapping[str, Any], key: str, problems: list[str]) -> int | None:

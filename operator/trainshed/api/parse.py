@@ -96,6 +96,7 @@ def assembled(metadata: object, spec: ParsedSpec, framework: Framework, job_defa
         avoid_failed_nodes=annotations.avoid_failed_nodes,
         hang_deadline=annotations.hang_deadline,
         restarts_when_hung=annotations.restarts_when_hung,
+        debug_port=annotations.debug_port,
         track_results=annotations.track_results and job_defaults.track_results,
         services=form,
         progress=annotations.progress,

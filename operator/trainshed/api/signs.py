@@ -48,9 +48,45 @@ class Operations(msgspec.Struct, frozen=True):
     ranks: int = 0
 
 
+class RankAt(msgspec.Struct, frozen=True):
+    """A rank and its host; `pod` and `node` are "" if that is no pod of the job."""
+
+    rank: int
+    host: str
+    pod: str = ""
+    node: str = ""
+
+
+class StackGroup(msgspec.Struct, frozen=True):
+    """How many ranks are at the same place, and the first of them.
+
+    The `place` is the innermost function, `by` the user's own that led there if that is another one, both with file and
+    line; both are "" for ranks that have not answered. `waits` is whether that is a place to wait for all others.
+    """
+
+    count: int
+    ranks: tuple[RankAt, ...]
+    place: str = ""
+    by: str = ""
+    waits: bool = False
+
+
+class Stacks(msgspec.Struct, frozen=True):
+    """What all ranks do in the hang that has been known since the time `hang`, or the `error` why that is not known."""
+
+    hang: datetime
+    groups: tuple[StackGroup, ...] = ()
+    error: str = ""
+
+
 class Signs(msgspec.Struct, frozen=True):
-    """All that this process knows of a job, None for nothing; `watched` is since when it has listened."""
+    """All that this process knows of a job, None for nothing; `watched` is since when it has listened.
+
+    `stacks` are read of a job that is Stalled, if this process `asks` for them.
+    """
 
     steps: Steps | None = None
     operations: Operations | None = None
     watched: datetime | None = None
+    stacks: Stacks | None = None
+    asks: bool = False

@@ -15,7 +15,7 @@ import msgspec
 from trainshed.api.actions import Snapshot
 from trainshed.api.coerce import format_time
 from trainshed.api.framework import child_name
-from trainshed.api.job import Job
+from trainshed.api.job import Job, ProgressSource
 from trainshed.api.objects import Phase, Pod
 from trainshed.api.status import TrainerStatus
 from trainshed.api.training import trainer_status
@@ -134,7 +134,7 @@ class LogFollowers:
         for pod in snapshot.pods if self._pausing else ():
             if pod.over and (pausing := self._pausing.get(pod.uid)):
                 pausing.set()
-        source = source_of(cache, snapshot)
+        source = source_of(cache, snapshot) if snapshot.job.progress is ProgressSource.LOGS else None
         if source is None or source.uid in self._tasks or source.uid in self._waiting:
             return
         if len(self._tasks) < self._most:

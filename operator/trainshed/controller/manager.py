@@ -37,6 +37,7 @@ from .metrics import Metrics, MetricScope
 from .namespaces import Controller, NamespaceCache, Scope, discover_gang_resources
 from .orphans import Orphans
 from .ras_polls import RasPolls
+from .stack_reads import StackReads
 
 #: Seconds at shutdown: for running reconciles to finish, then for requests in flight to be answered, and for the last
 #: Events to be written; releasing the Lease may take what is left of ALTOGETHER. With kopf the shutdown takes at most
@@ -89,8 +90,12 @@ class Operator:
         self._caches = self._controller.caches
         self._followers = LogFollowers(self._rest, self._controller.recorder, clock.now, settings.log_follows)
         for namespaced in self._caches.all.values() if settings.job_defaults.progress_logs else ():
-            namespaced.reconciler.follow = partial(self._followers.saw, namespaced.cache)
+            namespaced.reconciler.watchers.append(partial(self._followers.saw, namespaced.cache))
         self._polls = RasPolls(forward, self._controller.recorder, clock.now) if forward else None
+        self._stacks = StackReads(forward) if forward else None
+        for namespaced in self._caches.all.values():
+            if self._stacks:
+                self._stacks.watch(namespaced.cache, namespaced.reconciler.watchers)
         self._labels = {framework.kind: framework.label for framework in frameworks}
         if settings.job_metrics:
             self._metrics.register(JobCollector(self._caches.jobs, clock.now))
@@ -158,7 +163,7 @@ class Operator:
                 await self._controller.recorder.flush()
         except TimeoutError:
             log.warning("timed out flushing Events")
-        self._followers.stop()
+        self._stop_watching()
         await _cancel(self._tasks)
         await self._elector.release(end - asyncio.get_running_loop().time())
         await _cancel(self._election)
@@ -213,8 +218,13 @@ class Operator:
     def _step_down(self) -> None:
         self._controller.worker.break_off()
         self._caches.step_down()
-        self._followers.stop()
+        self._stop_watching()
         self._metrics.step_down()
+
+    def _stop_watching(self) -> None:
+        self._followers.stop()
+        if self._stacks:
+            self._stacks.stop()
 
     def _orphans(self, namespaced: NamespaceCache) -> Orphans:
         def may_act() -> bool:

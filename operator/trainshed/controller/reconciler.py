@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from trainshed import plan as planner
 from trainshed.api import status_codec
 from trainshed.api.actions import ApiRefusal, CreatePod, Event, EventType, Plan, SchedulerMessage, Snapshot
-from trainshed.api.job import Document, Job, JobKey, ProgressSource
+from trainshed.api.job import Document, Job, JobKey
 from trainshed.api.objects import POD_GROUP, is_older
 from trainshed.api.status import Status
 from trainshed.client import (
@@ -74,8 +74,8 @@ class Reconciler:
         self._rejections = StatusRejections()
         self._statuses = StatusWrites()
         self._uids: dict[JobKey, str] = {}
-        #: Called with each job that reports by its log.
-        self.follow: Callable[[Snapshot], None] = lambda _snapshot: None
+        #: Called with each job that is reconciled, before it is planned.
+        self.watchers: list[Callable[[Snapshot], None]] = []
 
     async def reconcile(self, key: JobKey, now: datetime) -> Result:
         """Observe the job, plan, and execute the plan."""
@@ -87,8 +87,8 @@ class Reconciler:
         self._forget_others(key, snapshot.job.uid if snapshot else "")
         if snapshot is None:
             return Result()
-        if snapshot.job.progress is ProgressSource.LOGS:
-            self.follow(snapshot)
+        for saw in self.watchers:
+            saw(snapshot)
         try:
             if self._cache.is_stale(snapshot):
                 await self._relist_pods(snapshot)

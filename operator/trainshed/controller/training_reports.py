@@ -12,7 +12,7 @@ from statistics import median
 import msgspec
 
 from trainshed.api.job import Job, JobKey
-from trainshed.api.signs import Operations, Signs, Steps
+from trainshed.api.signs import Operations, Signs, Stacks, Steps
 from trainshed.api.status import REPORT_INTERVAL, TrainerStatus
 from trainshed.api.training import DIGITS
 
@@ -52,6 +52,9 @@ class TrainingReports:
         #: By uid: what NCCL says of the ranks of a job, and since when this process looks after one that may hang.
         self.operations: dict[str, Operations] = {}
         self._watched: dict[str, datetime] = {}
+        #: By uid: where the ranks of a job that hangs are; and whether this process asks for that.
+        self.stacks: dict[str, Stacks] = {}
+        self.asks_for_stacks = False
 
     def report(self, key: JobKey, uid: str, status: TrainerStatus, pod: str = "") -> None:
         """Keep a report, whose time is that of its arrival, and wake the job soon if it says something new."""
@@ -102,11 +105,13 @@ class TrainingReports:
         if job.hang_deadline is None:
             return Signs()
         watched = self._watched.setdefault(job.uid, now)
-        return Signs(self.steps(job.uid), self.operations.get(job.uid), watched)
+        asks = self.asks_for_stacks and job.debug_port is not None
+        return Signs(self.steps(job.uid), self.operations.get(job.uid), watched, self.stacks.get(job.uid), asks)
 
     def forget(self, uid: str) -> None:
         """Forget a deleted job."""
         self.operations.pop(uid, None)
+        self.stacks.pop(uid, None)
         self._watched.pop(uid, None)
         known = self._known.pop(uid, None)
         if known and known.timer:

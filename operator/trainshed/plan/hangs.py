@@ -24,17 +24,22 @@ from .restarts import FailureGroup
 #: A step is late after so many times its usual length, or the usual time between two reports of new ones, however short
 #: the deadline is; and not before the floor.
 MEDIANS, FLOOR = 5, timedelta(seconds=30)
+#: How long a restart waits for the stacks of all ranks: longer than they are asked for.
+DIAGNOSIS = timedelta(seconds=90)
 
 
 def with_stalled(facts: Facts, status: Status) -> Status:
-    """Return the status with the condition Stalled, or without it once it is refuted."""
+    """Return the status with the condition Stalled, or without it once it is refuted.
+
+    It gets what the ranks do once that is known: so it is stored before a restart, and no other process asks again.
+    """
     facts = facts.after(status) if facts.job.hang_deadline is not None else facts
     if (update := _stalled(facts)) is not None:
-        return conditions.set_condition(status, update, facts.now)
+        return _with_stacks(facts, conditions.set_condition(status, update, facts.now))
     known = status.condition(ConditionType.STALLED)
     if known is None or not _may_hang(facts) or _is_refuted(facts, known.changed):
         return conditions.remove_conditions(status, ConditionType.STALLED)
-    return status
+    return _with_stacks(facts, status)
 
 
 def next_check(facts: Facts) -> datetime | None:
@@ -44,7 +49,8 @@ def next_check(facts: Facts) -> datetime | None:
     signs, known = facts.snapshot.signs, facts.status.true(ConditionType.STALLED)
     steps, deadline = facts.once(_steps), timedelta(seconds=facts.job.hang_deadline or 0)
     times = [_due(facts, steps)] if steps else []
-    times += [signs.watched + deadline] if signs.watched and known and facts.job.restarts_when_hung else []
+    if signs.watched and known and facts.job.restarts_when_hung:
+        times += [signs.watched + deadline, *((_diagnosed_by(facts),) if signs.asks else ())]
     return min((time for time in times if time > facts.now), default=None)
 
 
@@ -52,7 +58,8 @@ def failure_group(facts: Facts) -> FailureGroup | None:
     """Return the hang as the failure of the replica that is behind, or of the first; None if it is not to be restarted.
 
     The condition is stored already: so what was known of the hang is kept, and was said, before it is gone. If another
-    process has noticed it, this one listens for as long as the deadline first.
+    process has noticed it, this one listens for as long as the deadline first. So are the stacks of its ranks, if they
+    can be had.
     """
     known, signs = facts.status.condition(ConditionType.STALLED), facts.snapshot.signs
     if not (known and known.true and facts.job.restarts_when_hung and _may_hang(facts)):
@@ -61,9 +68,11 @@ def failure_group(facts: Facts) -> FailureGroup | None:
     is_old = signs.watched is not None and signs.watched + deadline <= facts.now
     if _stalled(facts) is None and (not is_old or _is_refuted(facts, known.changed)):
         return None
+    if facts.snapshot.signs.asks and not standstill.is_diagnosed(known) and facts.now < _diagnosed_by(facts):
+        return None
     replica = _culprit(facts)
     pod = facts.current[replica]
-    failure = Failure(pod.name, HANG, "NoProgress", None, pod.node, known.message, facts.now)
+    failure = Failure(pod.name, HANG, "NoProgress", None, pod.node, standstill.as_failure(known), facts.now)
     return FailureGroup({replica: failure}, counted=1, together=True)
 
 
@@ -98,6 +107,22 @@ def _is_refuted(facts: Facts, since: datetime) -> bool:
     return any(time and time > since for time in moved)
 
 
+def _with_stacks(facts: Facts, status: Status) -> Status:
+    """Return the status with the stacks of this hang in its condition Stalled, once they are known."""
+    known, found = status.condition(ConditionType.STALLED), facts.snapshot.signs.stacks
+    if known is None or found is None or found.hang != known.changed or standstill.is_diagnosed(known):
+        return status
+    message = standstill.with_stacks(known.message, found)
+    return conditions.set_message(status, ConditionType.STALLED, message, facts.now)
+
+
+def _diagnosed_by(facts: Facts) -> datetime:
+    """Return until when a restart waits for the stacks, at most."""
+    known, watched = facts.status.condition(ConditionType.STALLED), facts.snapshot.signs.watched
+    times = (known.changed if known else None, watched)
+    return max((time for time in times if time), default=facts.now) + DIAGNOSIS
+
+
 def _due(facts: Facts, steps: Steps) -> datetime:
     """Return when the next step, or failing that an operation of a rank, is late."""
     usual = timedelta(seconds=MEDIANS * max(steps.median_seconds, steps.gap_seconds))
@@ -124,7 +149,9 @@ def _begun(facts: Facts) -> datetime | None:
 
 
 def _culprit(facts: Facts) -> Replica:
-    """Return the replica of the rank that lags most, or the first one."""
-    operations = facts.snapshot.signs.operations
+    """Return the replica of the rank that lags most, or else that alone does not wait for others, or the first one."""
+    operations, stacks = facts.snapshot.signs.operations, facts.snapshot.signs.stacks
     late = operations.late[0].pod if operations and operations.late else ""
+    if not late and stacks and len(stacks.groups) > 1 and stacks.groups[0].count == 1:
+        late = stacks.groups[0].ranks[0].pod
     return next((replica for replica, pod in facts.current.items() if pod.name == late), next(iter(facts.current)))

@@ -124,6 +124,17 @@ def test_what_takes_the_pods_of_a_job_away_is_known_even_if_the_rest_makes_no_se
     assert (found.policy.suspend, found.policy.deadline) == (suspend, deadline)
 
 
+@pytest.mark.parametrize(
+    ("value", "port"), [("25999", 25999), ("65535", 65535), ("65536", None), ("0", None), ("-1", None), ("http", None)]
+)
+def test_the_port_of_a_debug_server_is_a_port(value, port):
+    document = tfjob("a", Worker=1)
+    document["metadata"]["annotations"] = {"trainshed.dev/debug-server-port": value}
+    found = tensorflow(document)
+    assert found.debug_port == port
+    assert ("must be a port from 1 to 65535" in "".join(found.problems)) == (port is None)
+
+
 @pytest.mark.parametrize("part", ["labels", "annotations"])
 def test_a_job_is_in_a_queue_if_it_or_a_pod_template_has_a_label_or_an_annotation_of_kueue(part):
     document = tfjob("a", Worker=1)

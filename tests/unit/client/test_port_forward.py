@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from support.debug_server import RECORDED, DebugServer, page
 from support.port_forwards import forwarding
 from support.ras_server import RasServer, answer, counts
 from trainshed.client import Forbidden, NotFound, Unavailable
 from trainshed.client.credentials import Credentials
 from trainshed.client.port_forward import PortForward
+from trainshed.progress.debug_server import StacksQuery
 from trainshed.progress.nccl_ras import PORT, Query, TextOnly
 
 POD = ("ml", "mnist-worker-0")
+NEEDS_TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 #: Large enough for several frames.
 LARGE = answer(counts(*range(200)))
 
@@ -45,6 +54,38 @@ async def test_the_ras_of_a_pod_is_asked_through_the_api_server(ras):
     assert len(query.answer(0.0).communicators[0].ranks) == 200
     assert server.asked == [("/api/v1/namespaces/ml/pods/mnist-worker-0/portforward?ports=28028", "Bearer t")]
     assert ras.asked == ["client protocol 2", "timeout 5", "set format json", "verbose status"]
+
+
+def free_port() -> int:
+    """A port on which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return found.getsockname()[1]
+
+
+@pytest.fixture(params=["recorded", pytest.param("torch", marks=NEEDS_TORCH)])
+def debug_address(request) -> Iterator[tuple[str, int]]:
+    """Yield where PyTorch's debug server listens on this machine: a double, or if torch is installed the real one."""
+    if request.param == "recorded":
+        with DebugServer(page("stacks")) as server:
+            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+            yield server.server_address
+            server.shutdown()
+        return
+    ports = [str(free_port()) for _ in range(2)]
+    with subprocess.Popen((sys.executable, RECORDED / "hanging_ranks.py", *ports), process_group=0) as ranks:
+        time.sleep(30)  # until all ranks hang
+        yield ("127.0.0.1", int(ports[0]))
+        os.killpg(ranks.pid, signal.SIGKILL)
+
+
+async def test_the_debug_server_of_pytorch_is_asked_through_the_api_server(debug_address):
+    query = StacksQuery()
+    async with forwarding(debug_address) as (server, url):
+        await PortForward(Credentials(url)).converse(POD, 25999, query, 10.0)
+    late, waiting = query.answer()
+    assert ([one.rank for one in late.ranks], late.place) == ([1], "load_batch (hanging_ranks.py:25)")
+    assert (waiting.count, waiting.waits, waiting.by) == (2, True, "train (hanging_ranks.py:37)")
+    assert server.asked[0][0].endswith("/pods/mnist-worker-0/portforward?ports=25999")
 
 
 async def test_an_old_nccl_is_recognised(ras):

@@ -45,7 +45,7 @@ class Followed:
         self.followers = LogFollowers(rest, self.controller.recorder, self.now, most)
         self.cache = self.controller.caches.all[""].cache
         reconciler = self.controller.caches.all[""].reconciler
-        reconciler.follow = lambda snapshot: self.followers.saw(self.cache, snapshot)
+        reconciler.watchers.append(lambda snapshot: self.followers.saw(self.cache, snapshot))
         runs = (self.controller.recorder.run, *(informer.run for informer in self.controller.informers))
         self._tasks = [self._loop.create_task(run()) for run in runs]
         self._tasks.append(self._loop.create_task(self.controller.run(lambda: asyncio.sleep(0))))

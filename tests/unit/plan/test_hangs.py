@@ -7,7 +7,7 @@ import pytest
 from support.builders import a_job, a_pod, at, deleted, event_reasons, pods_of, replace, run_policy, running, seen
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import NodeProblem, NodeReport
-from trainshed.api.signs import LateRank, Operations, Signs, Steps
+from trainshed.api.signs import LateRank, Operations, RankAt, Signs, StackGroup, Stacks, Steps
 from trainshed.api.status import ConditionType, Status
 from trainshed.api.status_codec import parse_status, status_document
 from trainshed.plan import plan
@@ -173,6 +173,87 @@ def test_a_job_that_hangs_restarts_as_a_whole_once_that_is_stored(scope):
     assert "Worker replica(s) made no progress." in decision.status.condition(ConditionType.RESTARTING).message
     assert event_reasons(decision) == ["PodFailed", "PyTorchJobRestarting"]
     assert stalled(decision) == ""
+
+
+WORKER = RankAt(1, "mnist-worker-0", "mnist-worker-0", "node-b")
+LOADS = StackGroup(1, (WORKER,), "load (data.py:9)")
+WAITS = StackGroup(3, (RankAt(0, "vm"),), "all_reduce (c10d.py:3252)", "train (train.py:17)", waits=True)
+
+
+def asking(*groups: StackGroup, error: str = "", hang: float = 600, signs: Signs | None = None) -> Signs:
+    """What is known of a job whose ranks have been asked for their stacks; without groups and error they have not."""
+    stacks = Stacks(at(hang), groups, error) if groups or error else None
+    return replace(signs or still(0, LATE), stacks=stacks, asks=True)
+
+
+@pytest.mark.parametrize(
+    ("signs", "words"),
+    [
+        (
+            asking(LOADS, WAITS),
+            (
+                "rank 1 (mnist-worker-0 on node-b) is in load (data.py:9); "
+                "3 ranks are in all_reduce (c10d.py:3252) by train (train.py:17)"
+            ),
+        ),
+        (asking(StackGroup(1, (WORKER,))), "rank 1 (mnist-worker-0 on node-b) has not answered"),
+        (asking(StackGroup(2, (RankAt(5, "vm"),))), "2 ranks, such as rank 5 (host vm), have not answered"),
+        (
+            asking(replace(LOADS, count=2)),
+            "2 ranks, such as rank 1 (mnist-worker-0 on node-b), are in load (data.py:9)",
+        ),
+        (asking(error="connection\x1b[2J\nrefused"), "connection refused"),
+        (asking(WAITS, signs=steps(0)), "3 ranks are in all_reduce (c10d.py:3252) by train (train.py:17)"),
+        (asking(*[replace(LOADS, place="f" * 120)] * 3), "…"),
+    ],
+)
+@pytest.mark.parametrize("job", [JOB, RESTARTED], ids=["notify", "restart"])
+def test_what_the_ranks_do_is_stored_and_said_before_a_job_restarts(job, signs, words):
+    unread = replace(signs, stacks=None)
+    before = decide(unread, 600, job=job).status
+    waits = decide(unread, 660, job=job, status=before)
+    assert (deleted(waits), waits.status, waits.requeue_at == at(690)) == ([], before, job is RESTARTED)
+    read = decide(signs, 670, job=job, status=before)
+    assert (deleted(read), event_reasons(read)) == ([], ["PyTorchJobStalled"])
+    assert stalled(read).startswith(f"{stalled(waits)}; PyTorch's debug server: ")
+    assert stalled(read).endswith(words)
+    assert read.events[0].message.endswith(words)
+    after = decide(signs, 671, job=job, status=read.status)
+    if job is JOB:
+        assert (after.status, after.events) == (read.status, ())
+        return
+    assert len(deleted(after)) == 4
+    stored = parse_status({"status": status_document(after.status)}).failure
+    evidence, _, found = stalled(read).partition(": ")[2].partition("; PyTorch's ")
+    assert stored.termination_message == f"PyTorch's {found}\n{evidence}"
+
+
+def test_what_another_leader_has_stored_of_the_ranks_is_kept_and_not_waited_for():
+    before = decide(asking(), 600, job=RESTARTED).status
+    before = decide(asking(LOADS, WAITS), 610, job=RESTARTED, status=before).status
+    decision = decide(Signs(watched=at(60), asks=True), 661, job=RESTARTED, status=before)
+    assert "rank 1 (mnist-worker-0 on node-b) is in load (data.py:9)" in decision.status.failure.termination_message
+
+
+@pytest.mark.parametrize(
+    "signs", [asking(), asking(LOADS, hang=300)], ids=["no answer", "the answer of an earlier hang"]
+)
+def test_a_restart_waits_only_so_long_for_what_the_ranks_do(signs):
+    before = decide(signs, 600, job=RESTARTED).status
+    assert deleted(decide(signs, 689, job=RESTARTED, status=before)) == []
+    after = decide(signs, 690, job=RESTARTED, status=before)
+    assert len(deleted(after)) == 4
+    assert "PyTorch" not in after.status.failure.termination_message
+
+
+@pytest.mark.parametrize(
+    ("groups", "replica"), [((LOADS, WAITS), "worker-0"), ((WAITS,), "master-0"), ((LOADS,), "master-0")]
+)
+def test_the_one_rank_that_does_something_else_is_the_culprit_of_a_hang(groups, replica):
+    before = decide(asking(signs=steps(0)), 600, job=RESTARTED).status
+    signs = asking(*groups, signs=steps(0))
+    before = decide(signs, 610, job=RESTARTED, status=before).status
+    assert decide(signs, 611, job=RESTARTED, status=before).status.failure.replica == replica
 
 
 @pytest.mark.parametrize(("reads", "names"), [(True, ("node-b",)), (False, ())])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.builders import a_job, at, pods_of, replace, running, seen
-from trainshed.api.signs import Signs, Steps
+from trainshed.api.signs import LateRank, Operations, RankAt, Signs, StackGroup, Stacks, Steps
 from trainshed.api.status import ConditionType
 from trainshed.api.training import trainer_status
 from trainshed.plan import conditions, plan
@@ -57,6 +57,28 @@ def test_a_job_that_is_stalled_is_told_why_and_what_to_do():
     (words,) = [line for found in lines.values() for line in found if line.startswith("Stalled for 60s: no step for")]
     assert "step 7" in words
     assert "trainshed.dev/hang-action: Restart" in lines["What to do"][0]
+
+
+def test_a_job_that_runs_again_after_a_hang_is_told_who_was_behind_and_what_the_ranks_did():
+    job = a_job("PyTorchJob", master=1, worker=1, hang_deadline=600, restarts_when_hung=True)
+    late = LateRank(1, "10.0.0.1", 101, "AllReduce", 41, 42, "mnist-worker-0", "node-b")
+    where = RankAt(1, "mnist-worker-0", "mnist-worker-0", "node-b")
+    groups = (StackGroup(1, (where,), "load (data.py:9)"), StackGroup(1, (RankAt(0, "h"),), "all_reduce (c10d.py:7)"))
+    signs = Signs(operations=Operations(at(0), 12, True, (late,), 2), stacks=Stacks(at(600), groups), asks=True)
+    status = running(job)
+    for second in (600, 601, 602):
+        status = plan(replace(seen(job, *pods_of(job), status=status, now=at(second)), signs=signs)).status
+    again = plan(seen(job, *pods_of(job, attempt=1), status=status, now=at(640))).status
+    chapters = story.tell(Facts(seen(job, *pods_of(job, attempt=1), status=again, now=at(642))), {}).chapters
+    lines = {chapter.title: chapter.lines for chapter in chapters}
+    behind = "1 of 2 ranks are behind, such as rank 1 (mnist-worker-0 on node-b, pid 101, AllReduce 41 of 42)"
+    known = "rank 1 (mnist-worker-0 on node-b) is in load (data.py:9); rank 0 (host h) is in all_reduce (c10d.py:7)"
+    still = f"NCCL RAS: no count has moved for 10 min 0 s, in 12 answers; {behind}"
+    assert lines["Failure"] == (
+        f"41s ago: worker-0 made no progress 10 min 1 s after start: {still}",
+        f"| PyTorch's debug server: {known}",
+        f"| {still}",
+    )
 
 
 def told(metrics, found, *, over=False):

@@ -99,10 +99,12 @@ def pod_groups_deleted(actions: tuple[Action, ...]) -> tuple[Event, ...]:
 
 
 def stalled(facts: Facts, status: Status) -> tuple[Event, ...]:
-    """Return an Event for a job that has turned Stalled with this status."""
-    found = status.condition(ConditionType.STALLED)
-    is_new = found is not None and not facts.status.true(ConditionType.STALLED)
-    return (standstill.event(facts, found),) if found and is_new else ()
+    """Return an Event for a job that has turned Stalled with this status, or of which the stacks are known now."""
+    found, before = (one.condition(ConditionType.STALLED) for one in (status, facts.status))
+    if found and before is None:
+        return (standstill.event(facts, found),)
+    is_news = found and before and standstill.is_diagnosed(found) and not standstill.is_diagnosed(before)
+    return (standstill.stacks_event(facts, found),) if found and is_news else ()
 
 
 def invalid_spec(message: str) -> Event:

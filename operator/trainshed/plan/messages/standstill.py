@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from statistics import median
 
-from trainshed.api import coerce
+from trainshed.api import coerce, foreign_text
 from trainshed.api.actions import Event, EventType
-from trainshed.api.signs import LateRank, Operations, Steps
+from trainshed.api.signs import LateRank, Operations, RankAt, StackGroup, Stacks, Steps
 from trainshed.api.status import MAX_MESSAGE_BYTES, Condition, ConditionType
 from trainshed.plan.conditions import ConditionUpdate
 from trainshed.plan.facts import Facts
@@ -16,6 +16,8 @@ from .phrases import duration, enumeration, plural
 
 #: The most ranks that are named, and how many medians a rank lags that is named before others that lag.
 MOST_NAMED, MEDIANS = 3, 2
+#: What stands before the stacks in the condition, and the most bytes of them.
+STACKS, MOST_STACKS = "; PyTorch's debug server: ", 480
 
 
 def stalled(facts: Facts, late: Steps | None, still: Operations | None) -> ConditionUpdate:
@@ -28,6 +30,29 @@ def stalled(facts: Facts, late: Steps | None, still: Operations | None) -> Condi
 def event(facts: Facts, condition: Condition) -> Event:
     """Return the Event of a job that has turned Stalled."""
     return Event(EventType.WARNING, f"{facts.job.kind}Stalled", f"{condition.reason}: {condition.message}")
+
+
+def is_diagnosed(condition: Condition) -> bool:
+    """Return whether a condition Stalled has what the ranks were doing, or why that is not known."""
+    return STACKS in condition.message
+
+
+def with_stacks(message: str, found: Stacks) -> str:
+    """Return the message of the condition with what the ranks are doing."""
+    text = f"{STACKS}{coerce.truncate_end(foreign_text.one_line(_stacks(found)), MOST_STACKS)}"
+    return f"{coerce.truncate_end(message, MAX_MESSAGE_BYTES - MOST_STACKS - 2 * len(STACKS))}{text}"
+
+
+def as_failure(condition: Condition) -> str:
+    """Return the message in lines, that of the evidence last, as a traceback ends with the error."""
+    evidence, mark, found = condition.message.partition(STACKS)
+    return f"{STACKS.removeprefix('; ')}{found}\n{evidence}" if mark else evidence
+
+
+def stacks_event(facts: Facts, condition: Condition) -> Event:
+    """Return the Event that it is known now what the ranks do."""
+    message = condition.message.partition(STACKS)[2]
+    return Event(EventType.WARNING, f"{facts.job.kind}Stalled", f"{STACKS.removeprefix('; ')}{message}")
 
 
 def unheard(error: str, *, supported: bool) -> Event:
@@ -58,9 +83,26 @@ def _who(found: Operations) -> str:
     return f"behind the other ranks: {names}"
 
 
+def _stacks(found: Stacks) -> str:
+    """Return where the ranks are: first those that do not answer, then those that do not wait for others."""
+    return found.error or "; ".join(map(_group, found.groups[:MOST_NAMED]))
+
+
+def _group(group: StackGroup) -> str:
+    first = f"rank {group.ranks[0].rank} ({_where(group.ranks[0])})"
+    is_one, who = group.count == 1, plural(group.count, "rank")
+    who = first if is_one else who if group.waits else f"{who}, such as {first},"
+    if not group.place:
+        return f"{who} {'has' if is_one else 'have'} not answered"
+    return f"{who} {'is' if is_one else 'are'} in {group.place}{f' by {group.by}' if group.by else ''}"
+
+
+def _where(one: LateRank | RankAt) -> str:
+    return f"{one.pod} on {one.node}" if one.pod else f"on {one.node}" if one.node else f"host {one.host}"
+
+
 def _rank(one: LateRank) -> str:
-    where = f"{one.pod} on {one.node}" if one.pod else f"on {one.node}" if one.node else f"host {one.host}"
-    return f"rank {one.rank} ({where}, pid {one.pid}, {one.operation} {one.count} of {one.most})"
+    return f"rank {one.rank} ({_where(one)}, pid {one.pid}, {one.operation} {one.count} of {one.most})"
 
 
 def _age(facts: Facts, time: datetime) -> str:
