@@ -9,7 +9,6 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from pathlib import Path as FilePath
-from types import SimpleNamespace
 from typing import Self
 
 from support.builders import T0, a_job, a_pod, cached
@@ -23,8 +22,8 @@ from trainshed.client.transport import Path, RestClient
 from trainshed.controller.cache import Cache
 from trainshed.controller.events import EventRecorder
 from trainshed.controller.health import listening_sockets
-from trainshed.controller.progress_endpoint import KnownJobs, ProgressEndpoint, SharedCertificate
-from trainshed.controller.progress_server import ReportReceiver
+from trainshed.controller.progress_endpoint import ProgressEndpoint, SharedCertificate
+from trainshed.controller.progress_server import KnownJobs, ReportReceiver
 from trainshed.controller.progress_tokens import TokenReviews
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.memory.in_process import MemoryTransport
@@ -81,8 +80,7 @@ class ProgressReplica:
         self.counted: Counter[str] = Counter()
         self.cache = Cache(FRAMEWORKS, JobDefaults(progress_server=f"{HOST}:1"), lambda _key: None)
         rest: RestClient = server  # type: ignore[assignment]
-        caches = SimpleNamespace(all={"": SimpleNamespace(cache=self.cache)})
-        self.jobs = KnownJobs(caches)  # type: ignore[arg-type]
+        self.jobs = KnownJobs({"": self.cache})
         self.recorder = EventRecorder(server.world.client, lambda: None, lambda: T0)
         receiver = ReportReceiver(self.jobs, TokenReviews(rest), self.recorder, self._count)
         self.certificate = SharedCertificate(rest, NAMESPACE, SECRET, HOST)

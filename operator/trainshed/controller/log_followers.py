@@ -17,8 +17,6 @@ from trainshed.api.coerce import format_time
 from trainshed.api.framework import child_name
 from trainshed.api.job import Job, ProgressSource
 from trainshed.api.objects import Phase, Pod
-from trainshed.api.status import TrainerStatus
-from trainshed.api.training import trainer_status
 from trainshed.client import ApiError, Forbidden
 from trainshed.client.transport import Path, RestClient
 from trainshed.plan.messages import job_events
@@ -109,7 +107,7 @@ class LogReader:
         self._timer, self._reported = None, _clock()
         if found := self._tracker.progress(_clock()):
             job = self._source.job
-            self._source.cache.training.report(job.key, job.uid, as_status(found, self._now()), self._source.pod)
+            self._source.cache.training.report(job.key, job.uid, found.status(self._now()), self._source.pod)
 
     def end(self) -> None:
         """Report what is known, and let the job be woken soon: no line follows."""
@@ -231,20 +229,6 @@ def source_of(cache: Cache, snapshot: Snapshot) -> LogSource | None:
     if pod is None or group is None or not _runs(pod, group.container):
         return None
     return LogSource(cache, snapshot.job, pod.name, pod.uid, group.container)
-
-
-def as_status(found: Progress, now: datetime) -> TrainerStatus:
-    """Return what is known as a report."""
-    return trainer_status(
-        now,
-        found.metrics,
-        percentage=found.percentage,
-        remaining_seconds=found.remaining,
-        step=found.step,
-        total_steps=found.total,
-        epoch=found.epoch,
-        steps_per_second=found.steps_per_second,
-    )
 
 
 def _runs(pod: Pod, name: str) -> bool:

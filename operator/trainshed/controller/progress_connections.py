@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from typing import cast
+
+from aiohttp import web
+
+from .health import SHUTDOWN_TIMEOUT, is_own_error
 
 #: The most connections of all and of an address, the seconds that one lasts, and those of its handshake. A client sends
 #: one small request and gives up after five seconds.
@@ -98,3 +104,28 @@ class TlsConnections:
             self._of[host] -= 1
             if not self._of[host]:
                 del self._of[host]
+
+
+async def serve(
+    path: str,
+    handle: Callable[[web.Request], Awaitable[web.StreamResponse]],
+    largest: int,
+    context: ssl.SSLContext,
+    sockets: Iterable[socket.socket],
+) -> None:
+    """Handle POSTs to a path, with bodies of at most so many bytes, on these sockets; without end, then close them."""
+    logging.getLogger("aiohttp.server").addFilter(is_own_error)
+    app = web.Application(client_max_size=largest)
+    app.router.add_post(path, handle)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT, auto_decompress=False)
+    await runner.setup()
+    connections = TlsConnections(cast("web.Server", runner.server), context)
+    try:
+        async with asyncio.TaskGroup() as group:
+            for each in sockets:
+                group.create_task(connections.accept(each))
+    finally:
+        await connections.close()
+        await runner.cleanup()
+        for each in sockets:
+            each.close()

@@ -9,12 +9,10 @@ import ssl
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, cast
 
 from aiohttp import web
 
-from trainshed.api.job import Document, Job, JobKey
-from trainshed.api.status import TrainerStatus
+from trainshed.api.job import Document
 from trainshed.client import ApiError, Conflict
 from trainshed.client.client import CORE
 from trainshed.client.lists import DOCUMENTS
@@ -23,16 +21,12 @@ from trainshed.config import Config
 from trainshed.plan.messages.progress_reports import FORWARDED
 
 from . import serving_certificates
-from .health import SHUTDOWN_TIMEOUT, is_own_error
-from .namespaces import Controller, NamespaceCaches
-from .progress_connections import TlsConnections
+from .namespaces import Controller
+from .progress_connections import serve
 from .progress_forwarding import ReportForwarder
-from .progress_server import MAX_BYTES, PATH, ReportReceiver, ReportRefused, answer
+from .progress_server import MAX_BYTES, PATH, KnownJobs, ReportReceiver, ReportRefused, answer
 from .progress_tokens import TokenReviews
 from .serving_certificates import ServingCertificate
-
-if TYPE_CHECKING:
-    from .cache import Cache
 
 #: Seconds between two looks at the Secret, and after one that failed.
 INTERVAL, RETRY = 60.0, 5.0
@@ -68,37 +62,6 @@ class SharedCertificate:
             return found
 
 
-class KnownJobs:
-    """Implements `trainshed.controller.progress_server.ReportingJobs` by the caches of all namespaces."""
-
-    def __init__(self, caches: NamespaceCaches) -> None:
-        self._caches = caches
-
-    def job_of_pod(self, namespace: str, name: str, uid: str) -> Job | None:
-        """Return the job that a pod belongs to, None if one of both is not known."""
-        cache = self._cache(namespace)
-        return cache.job_of_pod(namespace, name, uid) if cache else None
-
-    def of_name(self, namespace: str, name: str) -> tuple[Job, ...]:
-        """Return the jobs of a name."""
-        cache = self._cache(namespace)
-        return cache.jobs_of_name(namespace, name) if cache else ()
-
-    def report(self, key: JobKey, uid: str, status: TrainerStatus, pod: str) -> None:
-        """Take a report."""
-        if cache := self._cache(key.namespace):
-            cache.training.report(key, uid, status, pod)
-
-    def trust(self, authorities: str) -> None:
-        """Give the pods of jobs that report here the CAs of the certificate."""
-        for namespaced in self._caches.all.values():
-            namespaced.cache.trust(authorities)
-
-    def _cache(self, namespace: str) -> Cache | None:
-        found = self._caches.all.get(namespace) or self._caches.all.get("")
-        return found.cache if found else None
-
-
 class ProgressEndpoint:
     """Serves reports over TLS, and gives the CAs of its certificate to `trust`, at the start and when they change."""
 
@@ -124,21 +87,12 @@ class ProgressEndpoint:
 
         `leader` returns the address of the leader: None if this replica is it, "" if it is not known.
         """
-        logging.getLogger("aiohttp.server").addFilter(is_own_error)
-        app = web.Application(client_max_size=MAX_BYTES)
-        app.router.add_post(PATH, partial(self._handle, leader))
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT, auto_decompress=False)
-        await runner.setup()
-        connections = TlsConnections(cast("web.Server", runner.server), self._context)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._follow_certificate(has_certificate))
                 await has_certificate.wait()
-                for each in sockets:
-                    group.create_task(connections.accept(each))
+                group.create_task(serve(PATH, partial(self._handle, leader), MAX_BYTES, self._context, tuple(sockets)))
         finally:
-            await connections.close()
-            await runner.cleanup()
             if self._forwarder:
                 await self._forwarder.close()
             for each in sockets:
@@ -198,6 +152,6 @@ def make_endpoint(
     """Return the endpoint of this replica."""
     host = settings.job_defaults.progress_server.rpartition(":")[0]
     certificate = SharedCertificate(rest, settings.effective_lease_namespace, host.partition(".")[0], host)
-    jobs = KnownJobs(controller.caches)
+    jobs = KnownJobs({name: namespaced.cache for name, namespaced in controller.caches.all.items()})
     receiver = ReportReceiver(jobs, TokenReviews(rest), controller.recorder, count)
     return ProgressEndpoint(certificate, receiver, jobs.trust, now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Protocol
 
@@ -19,8 +19,9 @@ from trainshed.plan.messages import progress_reports as messages
 from trainshed.plan.messages.progress_reports import PASSING, ReportRefusal
 from trainshed.plan.reporting_pods import GROUP, audience
 
+from .cache import Cache
 from .events import EventRecorder
-from .progress_tokens import BadToken, Rates, Sender, TokenReviews, TooManyReviews
+from .progress_tokens import BadToken, Rates, Sender, TooManyReviews
 
 #: Trainer's limit of a body, the seconds in which it has to arrive, and the reports of a job: a second, and at once.
 MAX_BYTES, READ_SECONDS, OF_JOB = 65_536, 8.0, (1.0, 5)
@@ -79,11 +80,49 @@ class ReportingJobs(Protocol):
         """Take a report."""
 
 
+class KnownJobs:
+    """Implements `ReportingJobs` by the caches of namespaces, by their names; that of all has an empty one."""
+
+    def __init__(self, caches: Mapping[str, Cache]) -> None:
+        self._caches = caches
+
+    def job_of_pod(self, namespace: str, name: str, uid: str) -> Job | None:
+        """Return the job that a pod belongs to, None if one of both is not known."""
+        cache = self._cache(namespace)
+        return cache.job_of_pod(namespace, name, uid) if cache else None
+
+    def of_name(self, namespace: str, name: str) -> tuple[Job, ...]:
+        """Return the jobs of a name."""
+        cache = self._cache(namespace)
+        return cache.jobs_of_name(namespace, name) if cache else ()
+
+    def report(self, key: JobKey, uid: str, status: TrainerStatus, pod: str) -> None:
+        """Take a report."""
+        if cache := self._cache(key.namespace):
+            cache.training.report(key, uid, status, pod)
+
+    def trust(self, authorities: str) -> None:
+        """Give the pods of jobs that report here the CAs of the certificate."""
+        for cache in self._caches.values():
+            cache.trust(authorities)
+
+    def _cache(self, namespace: str) -> Cache | None:
+        return self._caches.get(namespace) or self._caches.get("")
+
+
+class Senders(Protocol):
+    """Knows which pod a token belongs to."""
+
+    async def sender(self, token: str, audience: str, address: str) -> Sender:
+        """Return the pod of a token that an address has sent; raises `BadToken` or `TooManyReviews`."""
+        ...
+
+
 class ReportReceiver:
     """Receives reports in the replica that leads; `count` is called with what becomes of each one, in all replicas."""
 
     def __init__(
-        self, jobs: ReportingJobs, reviews: TokenReviews, recorder: EventRecorder, count: Callable[[str], None]
+        self, jobs: ReportingJobs, reviews: Senders, recorder: EventRecorder, count: Callable[[str], None]
     ) -> None:
         self._jobs = jobs
         self._reviews = reviews

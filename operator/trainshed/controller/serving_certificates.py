@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from ipaddress import ip_address
 from typing import NamedTuple
 
 import msgspec
@@ -122,7 +123,7 @@ def _lasts(found: _Parsed, host: str, now: datetime) -> bool:
     ):
         return False
     names = found.server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return names.get_values_for_type(x509.DNSName) == [host]
+    return list(names) == [_host_name(host)]
 
 
 def _left(certificate: x509.Certificate, now: datetime) -> timedelta:
@@ -152,7 +153,7 @@ def _server(host: str, key: ec.EllipticCurvePrivateKey, authority: x509.Certific
     issuer = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     return (
         x509.CertificateBuilder(issuer_name=authority.subject, subject_name=_name(host), public_key=key.public_key())
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_host_name(host)]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -174,6 +175,14 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
+
+
+def _host_name(host: str) -> x509.GeneralName:
+    """Return a host as clients look for it: by name, or by address."""
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
 
 
 def _name(text: str) -> x509.Name:

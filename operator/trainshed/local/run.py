@@ -11,22 +11,23 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable
-from datetime import datetime
-from typing import NoReturn
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NoReturn
+
+import msgspec
 
 from trainshed.api import status_codec
+from trainshed.api.job import Document, ProgressSource
 from trainshed.client.client import ApiClient
 from trainshed.client.flow_control import TokenBucket
 from trainshed.client.transport import RestClient
 from trainshed.controller.namespaces import Controller, Scope
-from trainshed.controller.observer import Observer
 from trainshed.local.node.downward import NodeFacts, allocatable
 from trainshed.local.node.environment import EnvironmentResolver, Gpus, gpu_numbers
 from trainshed.local.node.exec_server import ExecServer
 from trainshed.local.node.kubelet import Kubelet
 from trainshed.local.node.pod_worker import KubeletDependencies
-from trainshed.local.node.volumes import ANY_USER, OWN_USER, Volumes
+from trainshed.local.node.volumes import ANY_USER, OWN_USER, Volumes, no_token
 from trainshed.local.runtimes.docker_cli import ENGINES
 from trainshed.local.runtimes.hosts import LOOPBACK, Hosts
 from trainshed.local.runtimes.log_file import KEPT
@@ -50,6 +51,11 @@ from .stack_report import StackReport
 from .stored_objects import EVENT, POD, Stored
 from .training_progress import TrainingProgress
 
+if TYPE_CHECKING:
+    from trainshed.progress.tracker import Progress
+
+    from .run_endpoint import RunEndpoint
+
 SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
 #: Seconds: how often the end of the jobs is checked, and how long replicas get to end which the job has left running.
 CHECK, GRACE = 0.05, 5.0
@@ -63,29 +69,33 @@ def run(options: Options) -> int:
     return asyncio.run(LocalRun(options).run())
 
 
-class LocalObserver(Observer):
-    """Counts nothing: a local run has no metrics, and no internal errors."""
-
-    def count_internal_error(self) -> None:
-        """End the run: an error would only be tried again."""
-        if error := sys.exception():
-            asyncio.get_running_loop().call_exception_handler({"message": "controller", "exception": error})
-
-
 class LocalController:
-    """Reconciles the jobs on a server until it is closed."""
+    """Reconciles the jobs on a server until it is closed; their trainings report to the endpoint, if there is one."""
 
-    def __init__(self, server: Server, scope: Scope, now: Callable[[], datetime]) -> None:
+    def __init__(self, server: Server, scope: Scope, clock: Clock, endpoint: RunEndpoint | None) -> None:
+        address = endpoint.address if endpoint else ""
+        defaults = msgspec.structs.replace(scope.job_defaults, progress_logs=True, progress_server=address)
+        scope = msgspec.structs.replace(scope, job_defaults=defaults)
         client = ApiClient(RestClient(MemoryTransport(server)), TokenBucket())
-        self._controller = Controller(client, scope, LocalObserver(), now)
+        self._controller = Controller(client, scope, tasks.LocalObserver(), clock.now)
         self._controller.watch_pod_groups(())
+        self._cache = self._controller.caches.all[""].cache
+        self._endpoint, self._now = endpoint, clock.now
         self._tasks: list[asyncio.Task[None]] = []
 
-    def start(self) -> None:
-        """Start to reconcile."""
+    async def start(self) -> None:
+        """Start to reconcile, once trainings can report."""
+        if self._endpoint:
+            self._tasks.append(await self._endpoint.start(self._cache, self._controller.recorder, self._now))
         runs = {"controller": lambda: self._controller.run(_at_once), "Events": self._controller.recorder.run}
         runs |= {f"watch of {informer.what}": informer.run for informer in self._controller.informers}
-        self._tasks = [tasks.start(run(), name) for name, run in runs.items()]
+        self._tasks += [tasks.start(run(), name) for name, run in runs.items()]
+
+    def report(self, pod: Document, found: Progress) -> None:
+        """Take what the output of a pod says of its training."""
+        namespace, name, uid = (pod["metadata"][key] for key in ("namespace", "name", "uid"))
+        if job := self._cache.job_of_pod(namespace, name, uid):
+            self._cache.training.report(job.key, job.uid, found.status(self._now()), name)
 
     async def close(self) -> None:
         """Stop, and write the Events that are left."""
@@ -151,17 +161,23 @@ class LocalRun:
         runtime = await self._choice.open(hosts)
         server: ExecServer | None = None
         try:
+            endpoint: RunEndpoint | None = None
+            if any(item.job.progress is ProgressSource.ENDPOINT for item in self._options.jobs):
+                from .run_endpoint import open_endpoint  # noqa: PLC0415 - an HTTP server, which few runs need
+
+                endpoint = await open_endpoint(runtime, self._choice.ignored)
             self._introduce(runtime)
-            kubelet = self._kubelet = self._make_kubelet(runtime, hosts)
+            kubelet = self._kubelet = self._make_kubelet(runtime, hosts, endpoint)
             if folder := self._choice.mpi_folder:
                 server = ExecServer(
                     folder, kubelet.container, self._choice.secret, in_containers=self._choice.in_containers
                 )
                 server.start()
             scope = Scope(self._frameworks, self._options.job_defaults)
-            controller = LocalController(self._cluster.server, scope, self._clock.now)
+            controller = LocalController(self._cluster.server, scope, self._clock, endpoint)
+            self._progress.report = controller.report
             self._cluster.listeners.append(self._on_change)
-            controller.start()
+            await controller.start()
             try:
                 for document in (*self._options.objects, *(item.runnable for item in self._options.jobs)):
                     self._cluster.apply(document)
@@ -310,10 +326,8 @@ class LocalRun:
         self._output.say(f"--fail: {'killed' if killed else 'cannot kill, it does not run:'} {pod}")
 
     def _jobs(self) -> Iterable[Stored]:
-        for item in self._options.jobs:
-            found = self._cluster.find(item.job.kind, item.job.namespace, item.job.name)
-            if found:
-                yield found
+        own = ((item.job.kind, item.job.namespace, item.job.name) for item in self._options.jobs)
+        return filter(None, (self._cluster.find(*key) for key in own))
 
     def _introduce(self, runtime: Runtime) -> None:
         names = ", ".join(f"{item.job.kind} {item.job.namespace}/{item.job.name}" for item in self._options.jobs)
@@ -323,9 +337,10 @@ class LocalRun:
         if self._choice.ignored:
             self._output.say(f"without effect here: {'; '.join(self._choice.ignored)}")
 
-    def _make_kubelet(self, runtime: Runtime, hosts: Hosts) -> Kubelet:
+    def _make_kubelet(self, runtime: Runtime, hosts: Hosts, endpoint: RunEndpoint | None) -> Kubelet:
         resolver = EnvironmentResolver(self._cluster.find)
         modes = ANY_USER if self._choice.name in ENGINES else OWN_USER
+        token = endpoint.tokens.of if endpoint else no_token
         address = LOOPBACK if self._choice.name == "processes" else str(hosts.gateway)
         return Kubelet(
             KubeletDependencies(
@@ -334,7 +349,7 @@ class LocalRun:
                 logs=self._injector,
                 now=self._clock.now,
                 pods=self._folder.pods,
-                volumes=Volumes(resolver, self._folder.state.path, self._choice.rewrite, modes),
+                volumes=Volumes(resolver, self._folder.state.path, self._choice.rewrite, modes, token),
                 resolver=resolver,
                 admit=self._choice.admitted,
                 gpus=Gpus(gpu_numbers()),
@@ -348,11 +363,8 @@ class LocalRun:
             self._created.add(after["metadata"]["name"])
         if kind == EVENT and before is None and after is not None:
             reason, message = after["reason"], after["message"]
-            self._output.say(f"{reason}: {message}", after["involvedObject"]["name"] if self._several else "job")
-
-    @property
-    def _several(self) -> bool:
-        return len(self._options.jobs) > 1
+            several = len(self._options.jobs) > 1
+            self._output.say(f"{reason}: {message}", after["involvedObject"]["name"] if several else "job")
 
     def _status_line(self) -> StatusLine | None:
         terminal = sys.stdout and sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
@@ -370,25 +382,16 @@ class LocalRun:
         )
 
     def _conclude(self) -> int:
-        now = self._clock.now()
-        jobs = list(self._jobs())
+        jobs, interrupted = list(self._jobs()), self._interrupted.is_set()
         ends = [summary.JobEnd(job, summary.events_of(self._cluster, job), self._progress.of(job)) for job in jobs]
         if self._options.json:
-            text = {
-                "jobs": [summary.as_json(end) for end in ends],
-                "interrupted": self._interrupted.is_set(),
-                "ignored": self._choice.ignored,
-                "logs": str(self._folder.logs),
-            }
-            self._printer.line(json.dumps(text, indent=2, default=str))
+            own = {"interrupted": interrupted, "ignored": self._choice.ignored, "logs": str(self._folder.logs)}
+            self._printer.line(json.dumps({"jobs": list(map(summary.as_json, ends)), **own}, indent=2, default=str))
         else:
-            for end in ends:
-                self._printer.line("")
-                run = self._started, now
-                for line in summary.described(end, run, interrupted=self._interrupted.is_set()):
-                    self._printer.line(line)
-            self._printer.line(f"Logs:      {self._folder.logs}")
-        if self._interrupted.is_set():
+            run = self._started, self._clock.now()
+            for line in summary.all_described(ends, run, self._folder.logs, interrupted=interrupted):
+                self._printer.line(line)
+        if interrupted:
             return INTERRUPTED
         return SUCCEEDED if all(summary.state_of(job) == "Succeeded" for job in jobs) else FAILED
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from trainshed.api import status_codec
 from trainshed.api.foreign_text import harmless, one_line
-from trainshed.api.job import Document
+from trainshed.api.job import Document, ProgressSource
+from trainshed.api.job_annotations import PROGRESS
 from trainshed.views import lost_time
 from trainshed.views.durations import human
 
@@ -48,23 +50,47 @@ def status_text(jobs: Iterable[tuple[Document, Progress | None]], pods: Iterable
     counts = ", ".join(f"{phases.count(phase)} {phase}" for phase in dict.fromkeys(phases))
     states = ", ".join(
         f"{job['metadata']['name']}: {state_of(job)}, {(job.get('status') or {}).get('restarts', 0)} restarts"
-        + "".join(f", {text}" for text in (_progress(progress),) if text)
+        + "".join(f", {text}" for text in (_progress(job, progress),) if text)
         for job, progress in jobs
     )
     return f" {states} | pods: {counts or 'none'} | {seconds:.0f} s | Ctrl-C ends it "
 
 
-def _progress(progress: Progress | None) -> str:
-    """Return how far a training has come: the step, how much is done, the loss, the time that is left; or nothing."""
-    if progress is None:
-        return ""
-    of = f" of {progress.total}" if progress.total else ""
-    parts = [f"step {progress.step}{of}" if progress.step is not None else ""]
-    parts.append(f"{progress.percentage}%" if progress.percentage is not None else "")
-    losses = [(name, value) for name, value in progress.metrics if "loss" in name.lower()]
+def _progress(job: Document, read: Progress | None) -> str:
+    """Return how far a training has come: the step, how much is done, the loss, the time that is left; or nothing.
+
+    It is what the training itself has reported, of a job that asks for it, or what was read from its output.
+    """
+    asks = (job["metadata"].get("annotations") or {}).get(PROGRESS) == ProgressSource.ENDPOINT
+    if asks and (reported := status_codec.parse_status(job).trainer):
+        left = reported.remaining_seconds
+        return _text(reported.step, reported.total_steps, reported.percentage, reported.metrics, left)
+    return _text(read.step, read.total, read.percentage, read.metrics, read.remaining) if read else ""
+
+
+def _text(
+    step: int | None,
+    total: int | None,
+    percentage: int | None,
+    metrics: Iterable[tuple[str, str]],
+    remaining: float | None,
+) -> str:
+    parts = [f"step {step}{f' of {total}' if total else ''}" if step is not None else ""]
+    parts.append(f"{percentage}%" if percentage is not None else "")
+    losses = [(name, value) for name, value in metrics if "loss" in name.lower()]
     parts += [one_line(f"{name} {value}") for name, value in sorted(losses, key=lambda item: len(item[0]))[:1]]
-    parts.append(f"{human(progress.remaining)} left" if progress.remaining else "")
+    parts.append(f"{human(remaining)} left" if remaining else "")
     return ", ".join(part for part in parts if part)
+
+
+def all_described(
+    ends: Iterable[JobEnd], run: tuple[datetime, datetime], logs: Path, *, interrupted: bool
+) -> Iterator[str]:
+    """Yield the lines of the summary of all jobs, and where their logs are; `run` is as in `described`."""
+    for end in ends:
+        yield ""
+        yield from described(end, run, interrupted=interrupted)
+    yield f"Logs:      {logs}"
 
 
 def described(end: JobEnd, run: tuple[datetime, datetime], *, interrupted: bool) -> Iterator[str]:
@@ -83,7 +109,7 @@ def _described(end: JobEnd, run: tuple[datetime, datetime], *, interrupted: bool
     yield f"Restarts:  {status.get('restarts', 0)}"
     if text := lost_time.sentence(status_codec.parse_status(job), now):
         yield f"Time:      {text}"
-    if text := _progress(end.progress):
+    if text := _progress(job, end.progress):
         yield f"Progress:  {text}"
     yield from _failure(status.get("failure") or {})
     yield "Conditions:"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
+
+from trainshed.controller.observer import Observer
 
 #: Seconds between two looks whether a time is over; looks without progress that are a silence.
 STEP, LOOKS = 1.0, 20
@@ -50,6 +53,15 @@ def start(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
 def _pass_on(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()):
         task.get_loop().call_exception_handler({"message": task.get_name(), "exception": error, "task": task})
+
+
+class LocalObserver(Observer):
+    """Counts nothing: a local run has no metrics, and no internal errors."""
+
+    def count_internal_error(self) -> None:
+        """End the run: an error would only be tried again."""
+        if error := sys.exception():
+            asyncio.get_running_loop().call_exception_handler({"message": "controller", "exception": error})
 
 
 class Faults:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from trainshed.api.job import Document
+from trainshed.api.job import Document, ProgressSource
 from trainshed.api.objects import JOB_ROLE_LABEL
 from trainshed.local.runtimes.protocol import LogSink
 
@@ -16,20 +16,31 @@ if TYPE_CHECKING:  # compiling its expressions would delay the first process of 
     from trainshed.progress.tracker import Progress, Tracker
 
 
+#: Seconds between two reports of a job, as of an operator that follows logs.
+REPORT_EVERY = 5.0
+
+
 class TrainingProgress:
-    """Implements `runtimes.protocol.LogSink`, and passes everything on. `clock` returns seconds."""
+    """Implements `runtimes.protocol.LogSink`, and passes everything on. `clock` returns seconds.
+
+    `report` is called with the pod and what is known, from time to time, for jobs that report by their logs.
+    """
 
     def __init__(self, jobs: Iterable[LocalJob], logs: LogSink, clock: Callable[[], float]) -> None:
         self._logs, self._clock = logs, clock
         self._trackers: dict[str, Tracker] = {}
         self._containers: dict[str, str] = {}
         self._expressions: dict[str, str] = {}
+        self._reported: dict[str, float] = {}
+        self.report: Callable[[Document, Progress], None] = lambda _pod, _found: None
         for item in jobs:
             leader = next((pod for pod in item.pods if JOB_ROLE_LABEL in pod["metadata"]["labels"]), item.pods[0])
             names = [container["name"] for container in leader["spec"]["containers"]]
             own = item.framework.container.name
             self._containers[leader["metadata"]["name"]] = own if own in names else names[0]
             self._expressions[item.job.name] = item.job.log_expression
+            if item.job.progress is ProgressSource.LOGS:
+                self._reported[item.job.name] = -REPORT_EVERY
 
     def write(self, pod: Document, container: str, chunk: bytes) -> None:
         """Take some output of a container."""
@@ -38,7 +49,7 @@ class TrainingProgress:
 
     def end(self, pod: Document, container: str) -> None:
         """Read the last line of a container that has ended, which may have no end."""
-        self._read(pod, container, b"\n")
+        self._read(pod, container, b"\n", last=True)
         self._logs.end(pod, container)
 
     def of(self, job: Document) -> Progress | None:
@@ -46,7 +57,7 @@ class TrainingProgress:
         tracker = self._trackers.get(job["metadata"]["name"])
         return tracker.progress(self._clock()) if tracker else None
 
-    def _read(self, pod: Document, container: str, chunk: bytes) -> None:
+    def _read(self, pod: Document, container: str, chunk: bytes, *, last: bool = False) -> None:
         if self._containers.get(pod["metadata"]["name"]) != container:
             return
         if (name := job_name(pod)) not in self._trackers:
@@ -55,4 +66,9 @@ class TrainingProgress:
 
             own = self._expressions[name]
             self._trackers[name] = Tracker(parse_line=by_expression(own) if own else parse)
-        self._trackers[name].feed(chunk, self._clock())
+        tracker, now = self._trackers[name], self._clock()
+        tracker.feed(chunk, now)
+        due = name in self._reported and (last or now - self._reported[name] >= REPORT_EVERY)
+        if due and (found := tracker.progress(now)):
+            self._reported[name] = now
+            self.report(pod, found)

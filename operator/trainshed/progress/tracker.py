@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 
 import msgspec
+
+from trainshed.api.status import TrainerStatus
+from trainshed.api.training import trainer_status
 
 from .log_shapes import LineReport, Metrics, parse
 
@@ -40,6 +44,19 @@ class Progress(msgspec.Struct, frozen=True):
         if self.epoch is not None and self.epochs:
             return min(100, int(self.epoch * 100 / self.epochs))
         return None
+
+    def status(self, now: datetime) -> TrainerStatus:
+        """Return it as a report of this time."""
+        return trainer_status(
+            now,
+            self.metrics,
+            percentage=self.percentage,
+            remaining_seconds=self.remaining,
+            step=self.step,
+            total_steps=self.total,
+            epoch=self.epoch,
+            steps_per_second=self.steps_per_second,
+        )
 
 
 class Tracker:

@@ -35,13 +35,16 @@ def machine(tmp_path: Path, monkeypatch) -> Machine:
     return Machine(tmp_path)
 
 
-def run(machine: Machine, odd: str, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(
+    machine: Machine, odd: str, script: str, *arguments: str, annotations: dict | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a job with one replica; `odd` is what a shell does before the engine, whose words `real` begins."""
     real = f'"{sys.executable}" -P -S "{fake_docker.__file__}" "$@"'  # a function and the program have their own words
     program = machine.folder / "bin" / "docker"
     program.write_text(f"#!/bin/sh\nreal() {{ {real}; }}\n{odd}\nexec {real}\n")
     program.chmod(0o755)
     job = a_job(script, restart="Never")
+    job["metadata"]["annotations"] = annotations or {}
     del job["spec"]["pytorchReplicaSpecs"]["Worker"]
     command = [sys.executable, "-c", HURRIED, *machine.command(job, runtime="docker", arguments=arguments)[3:]]
     return subprocess.run(command, capture_output=True, text=True, timeout=SOON, check=False)
@@ -78,6 +81,14 @@ def test_the_output_of_a_container_is_whole_although_its_log_ends_early(machine,
     lines = [line for line in done.stdout.splitlines() if line.startswith("master-0 |")]
     assert lines == [*(f"master-0 | step {number}" for number in range(1, 7)), "master-0 | DONE"]
     assert "docker has stopped to print the output of" in done.stdout
+
+
+def test_an_engine_with_a_network_that_this_machine_does_not_have_is_no_reason_not_to_train(machine):
+    asks = {"trainshed.dev/progress": "Endpoint"}
+    done = run(machine, "", 'echo "token=$KUBEFLOW_TRAINER_SERVER_TOKEN."', annotations=asks)
+    assert (done.returncode, "master-0 | token=." in done.stdout) == (0, True), done.stdout + done.stderr
+    why = "trainshed.dev/progress: Endpoint (containers of this docker do not reach programs of this machine)"
+    assert why in done.stdout.splitlines()[1]
 
 
 def test_a_kill_that_fails_once_is_tried_again(machine):

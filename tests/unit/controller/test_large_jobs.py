@@ -25,7 +25,7 @@ from trainshed.controller.namespaces import make_informers
 from trainshed.controller.reconciler import Reconciler
 from trainshed.controller.store import CachedJob
 from trainshed.frameworks.tensorflow import TENSORFLOW
-from trainshed.local.run import LocalObserver
+from trainshed.local.tasks import LocalObserver
 
 #: The spec of a pod in about 100 KB of JSON, parsed up to twenty times as much; MANY is the number of its parts.
 MANY = 8000

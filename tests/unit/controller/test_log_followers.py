@@ -23,7 +23,7 @@ from trainshed.controller import log_followers
 from trainshed.controller.log_followers import LogFollowers
 from trainshed.controller.namespaces import Controller, Scope
 from trainshed.frameworks import FRAMEWORKS
-from trainshed.local.run import LocalObserver
+from trainshed.local.tasks import LocalObserver
 
 CONTAINER = {"name": "pytorch", "image": "x"}
 ROLE = {"replicas": 1, "restartPolicy": "Never", "template": {"spec": {"containers": [CONTAINER]}}}

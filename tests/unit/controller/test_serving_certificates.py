@@ -44,6 +44,9 @@ def test_clients_accept_the_server_by_its_name_only():
     assert accepts(now.bundle, now)
     assert not accepts(now.bundle, now, "other.operators.svc")
     assert not accepts(renewed(None, HOST, datetime.now(UTC)).bundle, now)
+    local = renewed(None, "127.0.0.1", datetime.now(UTC))
+    assert [accepts(local.bundle, local, host) for host in ("127.0.0.1", "127.0.0.2", HOST)] == [True, False, False]
+    assert renewed(local, "127.0.0.1", datetime.now(UTC)) == local
 
 
 def test_the_secret_has_it_all_and_a_log_has_no_key():

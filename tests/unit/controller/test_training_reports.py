@@ -19,7 +19,7 @@ from trainshed.controller import training_reports
 from trainshed.controller.namespaces import Controller, Scope
 from trainshed.controller.training_reports import TrainingReports
 from trainshed.frameworks import FRAMEWORKS
-from trainshed.local.run import LocalObserver
+from trainshed.local.tasks import LocalObserver
 
 KEY = JobKey("ml", "PyTorchJob", "mnist")
 CONTAINER = {"name": "pytorch", "image": "x"}

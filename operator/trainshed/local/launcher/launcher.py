@@ -9,6 +9,7 @@ object per line, and writes one:
                                                                   -> {"id": …, "pid": …} or {"id": …, "error": …}
     {"op": "signal", "id": …, "number": …}
     {"op": "remove", "id": …}
+    {"op": "listen", "id": …, "address": …}      -> {"id": …}, with a descriptor, or {"id": …, "error": …}
     {"exit": id of a container, "code": its exit code, "reason": OOMKilled or empty}
     {"op": "ping"}                                                          -> {"id": "ping"}
 
@@ -150,6 +151,8 @@ class Launcher:
                 self._signal(message["id"], message["number"])
             case "remove":
                 self._isolation.remove(message["id"])
+            case "listen":
+                self._listen(message)
             case "ping":
                 self._send({"id": "ping"})
             case other:
@@ -170,6 +173,16 @@ class Launcher:
         if message.get("memory"):
             self._limits[pid] = message["memory"]
         return {"pid": self._isolation.target(pid)}
+
+    def _listen(self, message: Message) -> None:
+        """Send a socket that listens at an address of the network of this process, and at a port that is free."""
+        try:
+            server = socket.create_server((message["address"], 0))
+        except OSError as error:
+            self._send({"id": message["id"], "error": error.strerror or str(error)})
+            return
+        with server:
+            self._send({"id": message["id"]}, (server.fileno(),))
 
     def _signal(self, known: str, number: int) -> None:
         pid = self._pids.get(known)
@@ -229,8 +242,8 @@ class Launcher:
         for end in over:
             self._send(end.message)
 
-    def _send(self, message: Message) -> None:
-        self._outbox.add(json.dumps(message).encode() + b"\n")
+    def _send(self, message: Message, descriptors: Sequence[int] = ()) -> None:
+        self._outbox.add(json.dumps(message).encode() + b"\n", descriptors)
         self._outbox.flush()
 
 

@@ -35,7 +35,8 @@ CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = (
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 1, 32, 4096, 8192, 16384, 1 << 18
 #: The flags that a mount of another user namespace has and that a remount must repeat: nosuid, nodev, noexec.
 LOCKED = 2 | 4 | 8
-BRIDGE = "br0"
+#: The bridge, and its address of Ethernet, which would change with the pods that come and go.
+BRIDGE, MAC = "br0", "02:00:c6:12:00:01"
 #: Folders that are empty at the start of a container, and its own.
 OWN = ("tmp", "proc", "run")
 #: Those that are empty but for what a container needs of this machine, such as the folder in which it starts.
@@ -68,7 +69,7 @@ class NamespaceIsolation(Isolation):
         for bridge in messages:
             if bridge not in pods:
                 address = f"{bridge['address']}/{bridge['prefix']}"
-                ip(f"link set lo up\nlink add {BRIDGE} type bridge\naddr add {address} dev {BRIDGE}")
+                ip(f"link set lo up\nlink add {BRIDGE} address {MAC} type bridge\naddr add {address} dev {BRIDGE}")
                 ip(f"link set {BRIDGE} up")
         started = [(message, *self._begin(message)) for message in pods]
         commands = []

@@ -88,10 +88,16 @@ class VolumeFile:
     mode: int
 
 
+def no_token(_pod: Document, _audience: str) -> str:
+    """Return nothing: pods have no tokens."""
+    return ""
+
+
 class Volumes:
     """Makes the volumes of pods; those that stay, such as claims, are folders in `state`.
 
-    `rewrite` returns the content of a file from the name of its volume and the content that it has in a cluster.
+    `rewrite` returns the content of a file from the name of its volume and the content that it has in a cluster,
+    `token` the token of a pod for an audience, empty if there is none.
     """
 
     def __init__(
@@ -100,11 +106,13 @@ class Volumes:
         state: Path,
         rewrite: Callable[[str, bytes], bytes] = lambda _volume, content: content,
         modes: Modes = OWN_USER,
+        token: Callable[[Document, str], str] = no_token,
     ) -> None:
         self._resolver = resolver
         self._state = state
         self._rewrite = rewrite
         self._modes = modes
+        self._token = token
 
     def make(self, facts: PodFacts, folder: Path) -> dict[str, Volume]:
         """Make the volumes of a pod, in `folder` those that end with it; return them by name.
@@ -173,7 +181,7 @@ class Volumes:
         return own
 
     def _files(self, source: Document, facts: PodFacts, projected: Document) -> Iterator[VolumeFile]:
-        """Yield the files of a ConfigMap, a Secret or the downward API, which may be a part of a projected volume."""
+        """Yield the files of a ConfigMap, Secret, token or the downward API, perhaps parts of a projected volume."""
         namespace = facts.pod["metadata"]["namespace"]
         for field, kind, mode in (("configMap", CONFIG_MAP, FILE_MODE), ("secret", SECRET, self._modes.secret)):
             wanted = source.get(field)
@@ -184,6 +192,9 @@ class Volumes:
                     raise ConfigError(f'{kind.lower()} "{name}" not found')
                 default = _first(wanted.get("defaultMode"), projected.get("defaultMode"), mode)
                 yield from _items(wanted, data or {}, f"{kind.lower()} {name}", default)
+        wanted = source.get("serviceAccountToken") or {}
+        if token := self._token(facts.pod, str(wanted.get("audience", ""))) if wanted else "":
+            yield VolumeFile(wanted["path"], token.encode(), _first(projected.get("defaultMode"), self._modes.secret))
         wanted = source.get("downwardAPI") or {}
         default = _first(wanted.get("defaultMode"), projected.get("defaultMode"), FILE_MODE)
         for item in wanted.get("items") or ():

@@ -7,6 +7,7 @@ import contextlib
 import csv
 import io
 import os
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
@@ -141,6 +142,13 @@ class DockerRuntime:
         hosts.gateway = (await self._create_network(len(hosts)))[1]
         self._hosts = hosts
         self._keep(asyncio.create_task(self._watch()))
+
+    async def listen(self) -> socket.socket:
+        """Return a socket that listens on the gateway of the network; raises `StartFailed`."""
+        try:
+            return socket.create_server((str(self._hosts.gateway), 0))
+        except OSError:  # the engine is that of a virtual machine, or has a network of its own
+            raise StartFailed(f"containers of this {self.cli.program} do not reach programs of this machine") from None
 
     async def create_sandbox(self, spec: SandboxSpec) -> DockerSandbox:
         """Reserve the address of a pod; raises `StartFailed`."""

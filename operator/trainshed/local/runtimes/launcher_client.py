@@ -16,6 +16,7 @@ from typing import Any
 
 from trainshed.api.quantities import parse_quantity
 from trainshed.local import tasks
+from trainshed.local.launcher.isolation import private
 from trainshed.local.launcher.limits import Processors, processors, raise_files
 from trainshed.local.launcher.outbox import Outbox
 from trainshed.local.launcher.process_tree import by_parent, descendants, pids_of, processes
@@ -112,6 +113,7 @@ class LauncherClient:
         self._numbers = count()
         self._processors = Processors(processors())
         self._buffer = b""
+        self._descriptors: list[int] = []
         self._outbox = Outbox(self._socket)
         self._room = asyncio.Semaphore(AT_ONCE)
         self._heard = 0.0
@@ -152,6 +154,13 @@ class LauncherClient:
         answer = self._expect(message["id"])
         self.send(message)
         await answer
+
+    async def listen(self, address: str) -> socket.socket:
+        """Return a socket that listens at an address of the launcher's network; raises `StartFailed`."""
+        await self.request({"op": "listen", "id": "listen", "address": address})
+        if not self._descriptors:
+            raise StartFailed("too many files are open")
+        return socket.socket(fileno=self._descriptors.pop())
 
     async def start(self, message: Mapping[str, Any], limits: Mapping[str, str]) -> LaunchedContainer:
         """Start a container with limits of resources; raises `StartFailed`."""
@@ -296,7 +305,8 @@ class LauncherClient:
 
     def _receive(self) -> None:
         try:
-            data = self._socket.recv(CHUNK)
+            data, descriptors, _, _ = socket.recv_fds(self._socket, CHUNK, 1)
+            self._descriptors += private(descriptors)
         except BlockingIOError:
             return
         except OSError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,6 +73,10 @@ class NamespaceRuntime:
         (self.folder / "root").mkdir(exist_ok=True)
         await self._client.open()
         await self._client.request({"op": "sandbox", "id": "bridge", "address": str(GATEWAY), "prefix": PREFIX_LENGTH})
+
+    async def listen(self) -> socket.socket:
+        """Return a socket that listens on the bridge; raises `StartFailed`."""
+        return await self._client.listen(str(GATEWAY))
 
     async def create_sandbox(self, spec: SandboxSpec) -> NamespaceSandbox:
         """Create the network of a pod; raises `StartFailed`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,6 +59,10 @@ class ProcessRuntime:
         """Start the launcher; raises `StartFailed`."""
         self._hosts = hosts
         await self._client.open()
+
+    async def listen(self) -> socket.socket:
+        """Return a socket that listens on the loopback."""
+        return socket.create_server((LOOPBACK, 0))
 
     async def create_sandbox(self, spec: SandboxSpec) -> ProcessSandbox:
         """Return the sandbox of a pod, which is only its name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -211,6 +212,10 @@ class Runtime(Protocol):
 
     async def open(self, hosts: Hosts) -> None:
         """Prepare the network; `hosts` has the names and addresses of all replicas. Raises `StartFailed`."""
+        ...
+
+    async def listen(self) -> socket.socket:
+        """Return a socket of this process that listens at an address which containers reach; raises `StartFailed`."""
         ...
 
     async def create_sandbox(self, spec: SandboxSpec) -> Sandbox:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
@@ -47,6 +48,16 @@ async def test_requests_wait_without_blocking_while_the_launcher_does_not_read(c
     os.kill(client._process.pid, signal.SIGCONT)
     async with asyncio.timeout(SOON):
         assert [await container.wait() for container in await asyncio.gather(*starts)] == [0] * 100
+
+
+async def test_a_socket_listens_in_the_network_of_the_launcher(client):
+    with await client.listen("127.0.0.1") as listener, socket.create_connection(listener.getsockname()):
+        assert not listener.get_inheritable()
+        listener.accept()[0].close()
+    with pytest.raises(StartFailed, match="assign requested address"):
+        await client.listen("198.51.100.1")
+    container = await client.start(message("true"), {})
+    assert await container.wait() == 0
 
 
 async def test_a_stopped_launcher_is_ended_with_its_containers(client):
