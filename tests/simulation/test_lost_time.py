@@ -15,18 +15,18 @@ from support.audit.change import CREATED, DELETED, KUBELET, Change
 from support.pod_statuses import ended, running
 
 KIND, REPLICAS = "PyTorchJob", ("master-0", "worker-0", "worker-1")
-#: Seconds from the creation of a pod until it has a node, and then until its container runs.
-BIND, START = (1.0, 20.0), (1.0, 40.0)
+#: Seconds from the creation of a pod until it has a node, until its container runs, and until it is ready by its probe.
+BIND, START, READY = (1.0, 20.0), (1.0, 40.0), (1.0, 30.0)
 #: What happens in a schedule, and how long after what happened before; a slow operator sees things later.
 EVENTS, LATER = ("crash", "crash", "delete", "operator", "suspend"), (1.0, 200.0)
 
 
 class SlowKubelet(PunctualKubelet):
-    """Binds and starts each pod after random times."""
+    """Binds and starts each pod after random times; one with `probes` is ready later than it runs."""
 
-    def __init__(self, cluster: Cluster, random: Random) -> None:
+    def __init__(self, cluster: Cluster, random: Random, *, probes: bool) -> None:
         super().__init__(cluster, {})
-        self._random = random
+        self._random, self._probes = random, probes
 
     def _observe(self, change: Change) -> None:
         if change.plural != "pods" or change.verb != CREATED:
@@ -35,7 +35,10 @@ class SlowKubelet(PunctualKubelet):
         path, uid = f"/api/v1/namespaces/ml/pods/{change.object['metadata']['name']}", api_fields.uid(change.object)
         bound = self._random.uniform(*BIND)
         self._cluster.later(bound, self._bind, path, uid)
-        self._cluster.later(bound + self._random.uniform(*START), self._begin, path, uid)
+        started = bound + self._random.uniform(*START)
+        self._cluster.later(started, self._begin, path, uid)
+        if self._probes:
+            self._cluster.later(started + self._random.uniform(*READY), self._become_ready, path, uid)
 
     def _bind(self, path: str, uid: str) -> None:
         if api_fields.uid(self._cluster.server.object(path) or {}) == uid:
@@ -44,15 +47,22 @@ class SlowKubelet(PunctualKubelet):
     def _begin(self, path: str, uid: str) -> None:
         pod = self._cluster.server.object(path) or {}
         if api_fields.uid(pod) == uid and "deletionTimestamp" not in pod["metadata"]:
-            self._write(path, lambda pod: running(pod, self._cluster.now()))
+            self._write(path, lambda pod: running(pod, self._cluster.now(), ready=not self._probes))
+
+    def _become_ready(self, path: str, uid: str) -> None:
+        pod = self._cluster.server.object(path) or {}
+        is_running = pod.get("status", {}).get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+        if is_running and api_fields.uid(pod) == uid:
+            self._ask("PATCH", f"{path}/status", {"status": running(pod, self._cluster.now())})
 
 
 class Seconds:
-    """Counts each second of a job by what the changes say: when pods ran, and when it was suspended."""
+    """Counts each second of a job by what the changes say: when pods ran and were ready, and when it was suspended."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.runs: dict[str, tuple[str, float, float | None]] = {}
         self.stops: list[tuple[float, bool]] = []
+        self.ready: dict[str, int] = {}
         observe_changes(cluster.server, self._observe)
 
     def _observe(self, change: Change) -> None:
@@ -66,13 +76,15 @@ class Seconds:
         state = (pod["status"].get("containerStatuses") or [{}])[0].get("state", {})
         if uid not in self.runs and (state.get("running") or state.get("terminated")):
             self.runs[uid] = pod["metadata"]["name"].removeprefix("job-"), int(change.at), None
+        if api_fields.condition(pod, "Ready"):
+            self.ready.setdefault(uid, int(change.at))
         over = change.verb == DELETED or change.requests_deletion or "terminated" in state
         if uid in self.runs and over and self.runs[uid][2] is None:
             self.runs[uid] = (*self.runs[uid][:2], int(change.at))
 
     def count(self, begin: float, end: float) -> dict[str, int]:
-        """Return the seconds of four kinds."""
-        found = dict.fromkeys(("start", "run", "restart", "suspended"), 0)
+        """Return the seconds of five kinds."""
+        found = dict.fromkeys(("start", "program", "run", "restart", "suspended"), 0)
         suspended = broken = False
         for second in range(int(begin), int(end)):
             for time, stops in self.stops:
@@ -81,12 +93,15 @@ class Seconds:
             there = [(start, over) for _, start, over in self.runs.values()]
             broken |= any(over == second and start < over for start, over in there) and not suspended
             alive = {
-                name for name, start, over in self.runs.values() if start <= second and (over is None or second < over)
+                name: self.ready.get(uid, end) <= second
+                for uid, (name, start, over) in self.runs.items()
+                if start <= second and (over is None or second < over)
             }
             if suspended:
                 found["suspended"] += 1
-            elif alive == set(REPLICAS):
-                found["run"], broken = found["run"] + 1, False
+            elif set(alive) == set(REPLICAS):
+                broken = False
+                found["run" if all(alive.values()) else "program"] += 1
             else:
                 found["restart" if broken else "start"] += 1
         return found
@@ -96,6 +111,7 @@ def spent(job: dict) -> dict[str, int]:
     """Return the seconds of the same kinds in the status of a job."""
     kinds = {
         "start": ("scheduling", "init", "imagePull"),
+        "program": ("programStartup",),
         "run": ("running",),
         "restart": ("restart",),
         "suspended": ("suspended", "teardown", "queued"),
@@ -107,13 +123,15 @@ def spent(job: dict) -> dict[str, int]:
 @pytest.mark.parametrize("seed", range(6))
 def test_the_sums_of_a_random_schedule_are_those_of_an_oracle(seed):
     random, cluster = Random(seed), Cluster(seed, replicas=1)
-    SlowKubelet(cluster, random)
+    SlowKubelet(cluster, random, probes=seed % 3 == 0)
     seconds = Seconds(cluster)
     cluster.operators[0].settings |= {"leader_elect": False}
     cluster.start()
     body = a_job(KIND, {"Master": 1, "Worker": 2})
     for group in body["spec"]["pytorchReplicaSpecs"].values():
         group["restartPolicy"] = "OnFailure" if seed % 2 else "ExitCode"
+        if seed % 3 == 0:
+            group["template"]["spec"]["containers"][0]["readinessProbe"] = {"exec": {"command": ["true"]}}
     cluster.submit(body)
     begin = int(cluster.now())
     try:
@@ -132,6 +150,7 @@ def test_the_sums_of_a_random_schedule_are_those_of_an_oracle(seed):
     assert found == expected
     assert sum(found.values()) == over - begin
     assert found["run"] > 0 < found["start"]
+    assert (found["program"] > 0) == (seed % 3 == 0)
 
 
 def act(cluster: Cluster, random: Random) -> None:

@@ -23,7 +23,7 @@ def running(pod: Object, now: float, *, ready: bool = True) -> Object:
     own = _container(pod)
     state = {"running": {"startedAt": _started(own) or timestamp(now)}}
     status = {"phase": "Running", "containerStatuses": [{**own, "ready": ready, "state": state}]}
-    return status | _conditions(pod, "Ready", ready=ready)
+    return status | _conditions(pod, "Ready", ready=ready, lastTransitionTime=timestamp(now))
 
 
 def restarted(pod: Object, code: int, now: float) -> Object:

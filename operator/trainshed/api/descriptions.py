@@ -254,14 +254,19 @@ FIELDS = {
     "status.timeSpent.schedulingSeconds": "Seconds until all pods had a node.",
     "status.timeSpent.initSeconds": "Seconds until all init containers had ended.",
     "status.timeSpent.imagePullSeconds": "Seconds until all images were pulled and all containers ran.",
+    "status.timeSpent.programStartupSeconds": (
+        "Seconds in which all replicas ran and did not train yet: some were not ready, or there was no first step."
+    ),
     "status.timeSpent.runningSeconds": "Seconds in which all replicas ran that had not succeeded.",
     "status.timeSpent.restartSeconds": "Seconds from failures and disruptions until all replicas ran again.",
     "status.timeSpent.teardownSeconds": "Seconds in which the last pods ended.",
     "status.timeSpent.lostWorkSeconds": "Seconds of training that were done again, as far as steps are known.",
     "status.timeSpent.availabilityPercentage": (
-        "Share of Running in these seconds, but for those before admission and after the end."
+        "Share of ProgramStartup and Running in these seconds, but for those before admission and after the end."
     ),
-    "status.timeSpent.goodputPercentage": "The same without lost work; missing if the training has reported no step.",
+    "status.timeSpent.goodputPercentage": (
+        "Share of Running without lost work in the same seconds; missing if the training has reported no step."
+    ),
     "status.timeSpent.phase": "The present phase, such as Running; missing after the end.",
     "status.timeSpent.since": "When the present phase began, or when the job had ended.",
     "status.recentRestarts": "The last ten restarts, the newest last.",

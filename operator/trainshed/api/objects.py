@@ -67,11 +67,12 @@ class Pod(msgspec.Struct, frozen=True):
     and `unschedulable` are reason and message of the condition PodScheduled while it is false; `scheduled` is the time
     at which it became true. `sandbox_ready` is the condition PodReadyToStartContainers (volumes are mounted, the
     network is ready), None if the kubelet does not report it. `deletion_timestamp` includes the grace period `grace`
-    (in seconds). `finalizers` are those of others; `has_finalizer` is true if the pod has Trainshed's. `template_hash`
-    is "" for a pod of training-operator v1. `service` is the name of the job's one Service that the pod's name resolves
-    by, "" for a pod with a Service of its own. `owner_kind` and `owner_name` are the kind and the name of the job that
-    controls it. In a `debugged` pod an ephemeral container runs. A `quiet` pod runs, and its containers have done
-    nothing else so far: this is computed from the others.
+    (in seconds). `became_ready` is the time at which a `ready` pod last turned so. `finalizers` are those of others;
+    `has_finalizer` is true if the pod has Trainshed's. `template_hash` is "" for a pod of training-operator v1.
+    `service` is the name of the job's one Service that the pod's name resolves by, "" for a pod with a Service of its
+    own. `owner_kind` and `owner_name` are the kind and the name of the job that controls it. In a `debugged` pod an
+    ephemeral container runs. A `quiet` pod runs, and its containers have done nothing else so far: this is computed
+    from the others.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Pod(msgspec.Struct, frozen=True):
     owner_name: str = ""
     ip: str = ""
     debugged: bool = False
+    became_ready: datetime | None = None
     quiet: bool = False
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ class JobPhase(StrEnum):
     SCHEDULING = "Scheduling"
     INIT = "Init"
     IMAGE_PULL = "ImagePull"
+    PROGRAM_STARTUP = "ProgramStartup"
     RUNNING = "Running"
     RESTART = "Restart"
     TEARDOWN = "Teardown"
@@ -27,12 +28,15 @@ class JobPhase(StrEnum):
 WAITING = (JobPhase.QUEUED, JobPhase.SUSPENDED)
 #: The phases before all replicas of a job run for the first time, or again after a suspension.
 STARTING = (JobPhase.SCHEDULING, JobPhase.INIT, JobPhase.IMAGE_PULL)
+#: The phases in which all replicas of a job run.
+ALL_RUN = (JobPhase.PROGRAM_STARTUP, JobPhase.RUNNING)
 #: The phases of an admitted job, from its admission to its end: those that its availability is a share of.
-ADMITTED = (*STARTING, JobPhase.RUNNING, JobPhase.RESTART)
+ADMITTED = (*STARTING, *ALL_RUN, JobPhase.RESTART)
 #: The classes of Google's goodput library (`BadputType`) that fit. It measures from the first start of the program on,
 #: and so has none for the time in a queue.
 GOODPUT_CLASSES: Mapping[JobPhase, str] = {
     **dict.fromkeys((*STARTING, JobPhase.TEARDOWN), "OTHER"),
+    JobPhase.PROGRAM_STARTUP: "PROGRAM_STARTUP",
     JobPhase.RESTART: "INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION",
 }
 #: The class of lost work.
@@ -73,11 +77,11 @@ class TimeSpent(msgspec.Struct, frozen=True):
     @property
     def availability(self) -> int | None:
         """The percentage of the time since admission in which all replicas ran; None if there was no such time."""
-        return self._percentage(self.total(JobPhase.RUNNING))
+        return self._percentage(self.total(*ALL_RUN))
 
     @property
     def goodput(self) -> int | None:
-        """The same without lost work; it says something only of a job whose steps are known."""
+        """The same without the programs' start and lost work; it says something only of a job whose steps are known."""
         return self._percentage(self.total(JobPhase.RUNNING) - self.lost_work)
 
     def _percentage(self, seconds: int) -> int | None:

@@ -149,12 +149,14 @@ def pod(found: PodObject) -> Pod:
     scheduled, target = conditions.get("PodScheduled"), conditions.get("DisruptionTarget")
     disruption = target if target and target.status == "True" else None
     placed = scheduled if scheduled and scheduled.status == "True" else None
+    condition = conditions.get("Ready")
+    ready = condition if condition and condition.status == "True" else None
     sandbox = conditions.get("PodReadyToStartContainers")
     return Pod(
         **_identity(meta),
         attempt=_number(annotations.attempt, 0),
         phase=PHASES.get(status.phase, Phase.UNKNOWN),
-        ready="Ready" in conditions and conditions["Ready"].status == "True",
+        ready=ready is not None,
         node=_name(spec.node_name),
         reason=_reason(status.reason),
         message=_line(status.message),
@@ -171,6 +173,7 @@ def pod(found: PodObject) -> Pod:
         has_finalizer=len(others) < len(finalizers) and len(others) <= MAX_FINALIZERS,
         scheduled=within_time_range(placed.last_transition_time) if placed else None,
         sandbox_ready=sandbox.status == "True" if sandbox else None,
+        became_ready=within_time_range(ready.last_transition_time) if ready else None,
         template_hash=_name(annotations.template_hash),
         service=_name(annotations.service),
         owner_kind=_name(meta.controller_reference.kind),

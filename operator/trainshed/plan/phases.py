@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import IntEnum
 from itertools import groupby
 
 from msgspec.structs import replace
 
-from trainshed.api.coerce import EARLIEST
-from trainshed.api.job import Replica
+from trainshed.api.coerce import EARLIEST, as_mapping, as_sequence
+from trainshed.api.framework import own_container
+from trainshed.api.job import Replica, ReplicaGroup
 from trainshed.api.objects import Container, Pod
 from trainshed.api.status import ConditionType, Failure, Status
 from trainshed.api.time_spent import JobPhase, TimeSpent
@@ -30,7 +31,8 @@ from .facts import Facts
 class Stage(IntEnum):
     """How far a replica is; the job is as far as the replica that is the least far.
 
-    A replica that is `HELD_BACK` has no pod because others must run first.
+    A replica that is `HELD_BACK` has no pod because others must run first. One that `STARTS` runs, but its probes do
+    not say yet that it is ready.
     """
 
     FAILED = 0
@@ -38,9 +40,10 @@ class Stage(IntEnum):
     SCHEDULING = 2
     INIT = 3
     IMAGE_PULL = 4
-    HELD_BACK = 5
-    RUNS = 6
-    FINISHED = 7
+    STARTS = 5
+    HELD_BACK = 6
+    RUNS = 7
+    FINISHED = 8
 
 
 #: The phase of a job whose replicas are all at least that far.
@@ -48,6 +51,7 @@ PHASES = {
     Stage.SCHEDULING: JobPhase.SCHEDULING,
     Stage.INIT: JobPhase.INIT,
     Stage.IMAGE_PULL: JobPhase.IMAGE_PULL,
+    Stage.STARTS: JobPhase.PROGRAM_STARTUP,
     Stage.HELD_BACK: JobPhase.SCHEDULING,
     Stage.RUNS: JobPhase.RUNNING,
     Stage.FINISHED: JobPhase.TEARDOWN,
@@ -65,6 +69,7 @@ def with_time_spent(facts: Facts, after: Status) -> Status:
     if not _stopped(before) and spent.since:
         for time, phase in _moves(facts, spent.phase, spent.since, now):
             spent = spent.moved(phase, time)
+        spent = _with_first_report(facts, spent)
         if after.restarts_pods(before):
             spent = spent.moved(JobPhase.RESTART, now)
     if _stopped(after):
@@ -73,6 +78,27 @@ def with_time_spent(facts: Facts, after: Status) -> Status:
         spent = spent.moved(JobPhase.SCHEDULING, now)
     spent = replace(spent, lost_work=spent.lost_work + _lost_work(facts, after))
     return after if spent == after.time_spent else replace(after, time_spent=spent)
+
+
+def _with_first_report(facts: Facts, spent: TimeSpent) -> TimeSpent:
+    """Return the same with the start of the program as a phase of its own, once its run has reported a step.
+
+    Before the first report of the job as many steps were made as it says, at the pace of the next ones. A run that was
+    resumed has made its first step when it reports it: those before are done again.
+    """
+    report, known, begin = facts.snapshot.training, facts.status.trainer, spent.since
+    if spent.phase is not JobPhase.RUNNING or begin is None or report is None:
+        return spent
+    if report.began is None or report.began <= begin or report.first_step is None:
+        return spent
+    resumed = known is not None and known.updated <= begin
+    if not resumed and known and known.steps_per_second:
+        return spent  # it was known when this was stored
+    done = 0 if resumed else report.first_step
+    if done and not report.steps_per_second:
+        return spent
+    trained = min(report.began - begin, timedelta(seconds=done / (report.steps_per_second or 1)))
+    return replace(spent, phase=JobPhase.PROGRAM_STARTUP).moved(JobPhase.RUNNING, report.began - trained)
 
 
 def _lost_work(facts: Facts, after: Status) -> int:
@@ -139,9 +165,9 @@ def _moves(facts: Facts, first: JobPhase | None, begin: datetime, end: datetime)
         restarting |= stages[Stage.FAILED] > 0
         there = min((stage for stage in PHASES if stages[stage]), default=None)
         incomplete = stages[Stage.FAILED] or (stages[Stage.ABSENT] and (restarting or starting))
-        if there is Stage.RUNS and not incomplete:
+        if there in (Stage.STARTS, Stage.RUNS) and not incomplete and not stages[Stage.HELD_BACK]:
             restarting = starting = False
-            phase = JobPhase.RUNNING
+            phase = PHASES[there]
         elif restarting:
             phase = JobPhase.RESTART
         elif incomplete:
@@ -160,24 +186,26 @@ def _stages(
     found: list[tuple[datetime, Stage, Stage]] = [(begin, Stage.RUNS, Stage.RUNS)]
     there: Counter[str] = Counter()
     slowest: dict[str, tuple[datetime, ...]] = {}
+    probed = {role for role, group in facts.groups.items() if _has_probe(facts, group)}
     for replica, pod in facts.current.items():
         if first is JobPhase.RUNNING and pod.quiet and (pod.created is None or pod.created <= begin):
             stages[Stage.RUNS] += 1
-        elif pod.quiet and pod.scheduled and not facts.finished(replica) and (own := facts.own_container(pod)):
-            created = pod.created or begin
-            times = (created, max(created, pod.scheduled), max(created, pod.scheduled, own.started or created))
+        elif times := _usual_start(facts, (replica, pod), begin, probed=replica.role in probed):
             slowest[replica.role] = tuple(map(max, slowest.get(replica.role, times), times))
         else:
             failure = None if replica in ignored else facts.failed.get(replica)
             stage = _absent(facts, replica.role)
             stages[stage] += 1
-            for time, new in _history(facts, (replica, pod), failure, begin if first is JobPhase.RUNNING else None):
+            history = _history(facts, (replica, pod), failure, begin if first is JobPhase.RUNNING else None)
+            if replica.role in probed:
+                history = _with_readiness(facts, history, pod, (first, begin))
+            for time, new in history:
                 found.append((max(time, begin), stage, new))
                 stage = new
         there[replica.role] += 1
     for role, steps in slowest.items():  # many pods that start at once are as far as the last of them at each step
         stages[stage := _absent(facts, role)] += 1
-        for time, new in zip(steps, (Stage.SCHEDULING, Stage.IMAGE_PULL, Stage.RUNS), strict=True):
+        for time, new in zip(steps, (Stage.SCHEDULING, Stage.IMAGE_PULL, Stage.STARTS, Stage.RUNS), strict=True):
             found.append((max(time, begin), stage, new))
             stage = new
     for role, group in facts.groups.items():
@@ -186,6 +214,50 @@ def _stages(
         stages[Stage.FINISHED] += without
         stages[_absent(facts, role)] += max(0, group.count - there[role] - without)
     return stages, found
+
+
+def _has_probe(facts: Facts, group: ReplicaGroup) -> bool:
+    """Return whether the framework's container of these replicas is ready only once a probe says so."""
+    containers = map(as_mapping, as_sequence(as_mapping(group.template.get("spec")).get("containers")))
+    own = own_container(facts.framework.container, list(containers), group.container)
+    return bool(own.get("readinessProbe") or own.get("startupProbe"))
+
+
+def _usual_start(
+    facts: Facts, pair: tuple[Replica, Pod], begin: datetime, *, probed: bool
+) -> tuple[datetime, ...] | None:
+    """Return when a pod that has only run was created, got a node, ran and was ready; None for any other pod."""
+    replica, pod = pair
+    if not pod.quiet or not pod.scheduled or facts.finished(replica) or (probed and not pod.ready):
+        return None
+    if (own := facts.own_container(pod)) is None:
+        return None
+    created = pod.created or begin
+    scheduled = max(created, pod.scheduled)
+    started = max(scheduled, own.started or created)
+    return created, scheduled, started, max(started, (probed and pod.became_ready) or started)
+
+
+def _with_readiness(
+    facts: Facts, history: Iterator[Change], pod: Pod, known: tuple[JobPhase | None, datetime]
+) -> Iterator[Change]:
+    """Yield the stages of a pod with a probe: its last run starts until it is ready, as far as that is known.
+
+    `known` is a phase and its beginning. A run of when all replicas ran has been ready. One that is over was not, if it
+    was not when this was looked at last; else nothing is known of its start. Kubernetes says when the whole pod became
+    ready; if another container is not, this one has become so now.
+    """
+    (first, begin), changes = known, list(history)
+    last = max((number for number, (_, stage) in enumerate(changes) if stage is Stage.RUNS), default=None)
+    for number, (time, stage) in enumerate(changes):
+        if number != last or (first is JobPhase.RUNNING and time <= begin):
+            yield time, stage
+            continue
+        ready, over = facts.is_ready(pod), changes[number + 1 :]
+        yield time, Stage.STARTS if ready or not over or first is JobPhase.PROGRAM_STARTUP else Stage.RUNS
+        if ready:
+            became = (pod.became_ready or time) if pod.ready else facts.now.replace(microsecond=0)
+            yield min([max(time, became), *(end for end, _ in over)]), Stage.RUNS
 
 
 def _absent(facts: Facts, role: str) -> Stage:

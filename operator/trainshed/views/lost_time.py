@@ -37,6 +37,7 @@ def sentence(status: Status, now: datetime) -> str:
     parts = (
         f"all replicas ran for {availability} of {human(admitted)}",
         (start := spent.total(*STARTING)) and f"its start took {human(start)}",
+        (begin := spent.total(JobPhase.PROGRAM_STARTUP)) and f"its programs started for {human(begin)}",
         restarts and f"restarts took {exact(restarts)}{'' if status.steps_known else SINCE_CHECKPOINT}",
         spent.lost_work and f"training that was done again took {exact(spent.lost_work)}",
         goodput and f"goodput {goodput}",

@@ -42,7 +42,7 @@ POD = {
         "reason": "Evicted",
         "message": "low on memory",
         "conditions": [
-            {"type": "Ready", "status": "True"},
+            {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T12:00:20Z"},
             {
                 "type": "DisruptionTarget",
                 "status": "True",
@@ -78,6 +78,7 @@ def test_every_fact_arrives():
     assert (pod.name, pod.namespace, pod.uid, pod.version, pod.owner) == ("mnist-worker-1", "ml", "u", "7", "job")
     assert (pod.job, pod.role, pod.index, pod.attempt) == ("mnist", "worker", 1, 2)
     assert (pod.phase, pod.deleting, pod.ready, pod.node) == (Phase.FAILED, True, True, "n1")
+    assert pod.became_ready == datetime(2026, 1, 1, 12, 0, 20, tzinfo=UTC)
     assert (pod.reason, pod.message, pod.disruption) == ("Evicted", "low on memory", "EvictionByEvictionAPI")
     assert pod.disrupted == datetime(2026, 1, 1, 11, 59, tzinfo=UTC)
     assert (pod.unplaced, pod.unschedulable) == ("Unschedulable", "no node")

@@ -30,6 +30,7 @@ class Life:
         self.ended, self.code, self.attempt = more.get("ended"), more.get("code", 0), more.get("attempt", 0)
         self.deleted, self.gone, self.disrupted = more.get("deleted"), more.get("gone"), more.get("disrupted")
         self.again, self.policy = more.get("again"), more.get("policy", "Never")
+        self.ready, self.beside = more.get("ready", started), more.get("beside", False)
 
     def pod(self, job: Job, now: float) -> Pod | None:
         """The pod as it is shown now; None if it does not exist."""
@@ -48,7 +49,9 @@ class Life:
         if self.disrupted is not None and now >= self.disrupted:
             known |= {"disruption": "EvictionByEvictionAPI", "disrupted": at(self.disrupted)}
         phase, containers = self._containers(FRAMEWORKS[job.kind].container.name, now)
-        return a_pod(self.replica, phase, ready=phase == "Running", containers=containers, **known)
+        if any(one.ready for one in containers) and not self.beside:
+            known |= {"ready": True, "became_ready": at(self.ready if now >= self.ready else self.started)}
+        return a_pod(self.replica, phase, containers=containers, **known)
 
     def _containers(self, name: str, now: float) -> tuple[str, tuple[Container, ...]]:
         if now < self.scheduled:
@@ -60,7 +63,8 @@ class Life:
         if self.started is None or now < self.started:
             return "Pending", (*init, Container(name, waiting=True, reason="ContainerCreating"))
         if self.ended is None or now < self.ended:
-            return "Running", (*init, Container(name, started=at(self.started), ready=True))
+            ready = now >= self.ready or self.again is not None
+            return "Running", (*init, Container(name, started=at(self.started), ready=ready))
         end = TerminatedState(self.code, at(self.started), at(self.ended), "Error")
         if self.policy != "Never":
             if now < self.again:
@@ -68,7 +72,10 @@ class Life:
                     *init,
                     Container(name, waiting=True, reason="CrashLoopBackOff", restarts=1, before=end),
                 )
-            return "Running", (*init, Container(name, started=at(self.again), restarts=1, before=end, ready=True))
+            return "Running", (
+                *init,
+                Container(name, started=at(self.again), restarts=1, before=end, ready=now >= self.ready),
+            )
         over = Container(name, exit_code=self.code, started=at(self.started), finished=at(self.ended), reason="Error")
         return ("Failed" if self.code else "Succeeded"), (*init, over)
 
@@ -106,6 +113,7 @@ STARTED = {"Scheduling": 9, "Init": 6, "ImagePull": 25}
 SUSPENDED, QUEUED = {"policy": run_policy(suspend=True)}, {"queued": True}
 FAILS = {"both": {"gone": 105}, "worker": {"ended": 100, "code": 137, "gone": 105}}
 IN_PLACE = {"master": {"ended": 200}, "worker": {"ended": 100, "code": 1, "again": 115, "policy": "OnFailure"}}
+PROBED = {"template": {"spec": {"containers": [{"name": "pytorch", "readinessProbe": {"exec": {}}}]}}}
 SMALLER = [*start(master={"ended": 200}), Life("worker-1", 3, 20, gone=110, deleted=85)]
 #: What happens to a job, when the operator has to look, and where its time is at the last of these moments.
 TABLE = {
@@ -144,6 +152,39 @@ TABLE = {
         pair(restart="OnFailure"),
         start(**IN_PLACE),
         *([0, 200], {}, STARTED | {"Running": 60 + 85, "Restart": 15}),
+    ),
+    "its pods are ready later": (
+        *(pair(**PROBED), start(master={"ready": 50, "ended": 100}, worker={"ready": 45})),
+        *([0, 60, 100], {}, STARTED | {"ProgramStartup": 10, "Running": 50}),
+    ),
+    "one of its pods is not ready yet": (
+        *(pair(**PROBED), start(master={"ready": 45}, worker={"ready": 90})),
+        *([0, 70], {}, STARTED | {"ProgramStartup": 30}),
+    ),
+    "it fails before it is ready, and starts again": (
+        pair(**PROBED),
+        [
+            *start(both={"gone": 55}, master={"ready": 90}, worker={"ready": 90, "ended": 50, "code": 137}),
+            *start(60, 1, both={"ready": 120}, master={"ended": 150, "ready": 130}),
+        ],
+        *([0, 51, 140, 150], {}, STARTED | {"ProgramStartup": 10 + 30, "Restart": 50, "Running": 20}),
+    ),
+    "a container fails that was ready, and is started again in its pod": (
+        pair(restart="OnFailure", **PROBED),
+        start(
+            master={"ready": 50},
+            worker={"ready": 130, "ended": 100, "code": 1, "again": 115, "policy": "OnFailure"},
+        ),
+        *([0, 60, 101, 160], {}, STARTED | {"ProgramStartup": 10 + 15, "Running": 50 + 30, "Restart": 15}),
+    ),
+    "a container beside a ready one is not ready": (
+        *(pair(**PROBED), start(master={"ready": 50, "beside": True})),
+        *([0, 45, 50, 70], {}, STARTED | {"ProgramStartup": 10, "Running": 20}),
+    ),
+    "its workers are held back until the master is ready": (
+        a_job("XGBoostJob", master=1, worker=1, created=T0, **PROBED),
+        [Life("master-0", 1, 30, scheduled=5, ready=34), Life("worker-0", 35, 41, scheduled=36)],
+        *([0, 30, 35, 60], {}, {"Scheduling": 5 + 2, "ImagePull": 25 + 5, "ProgramStartup": 4, "Running": 19}),
     ),
     "it waits in a queue": (
         *(pair(**SUSPENDED, **QUEUED), start(60, master={"ended": 160}), [0, 60, 160]),
@@ -188,9 +229,10 @@ def test_each_second_of_a_job_is_in_one_phase(name):
     spent = played(job, lives, looks, changes)
     assert totals(spent, looks[-1]) == expected
     assert sum(expected.values()) == looks[-1]
+    ran = expected.get("Running", 0) + expected.get("ProgramStartup", 0)
     waited = sum(expected.get(phase, 0) for phase in ("Queued", "Suspended", "Teardown"))
     share = spent.until(at(looks[-1])).availability
-    assert share == (expected.get("Running", 0) * 100 // (looks[-1] - waited) if looks[-1] > waited else None)
+    assert share == (ran * 100 // (looks[-1] - waited) if looks[-1] > waited else None)
 
 
 @settings(max_examples=40, deadline=None)
@@ -286,3 +328,37 @@ def test_work_that_is_done_again_after_a_restart_is_counted_once(again, seconds)
         **known,
     }
     assert (NOTHING.availability, NOTHING.goodput) == (None, None)
+
+
+#: The first report of a run, and the next one of it.
+FIRST, NEXT = {"step": 1, "first_step": 1}, {"step": 61, "first_step": 1, "steps_per_second": 1.0}
+LATE = {"first_step": 40, "steps_per_second": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("before", "reports", "seconds"),
+    [
+        (None, [FIRST], 0),
+        (None, [FIRST, NEXT], 44),
+        (None, [{"step": 0, "first_step": 0}], 45),
+        (None, [FIRST, NEXT, {"step": 99, "first_step": 99, "began": at(180)}], 44),
+        (None, [{"step": 40} | LATE], 5),
+        (None, [{"step": 40} | LATE | {"first_step": 60}], 0),
+        (None, [{"percentage": 3}], 0),
+        (TrainerStatus(at(10), step=50, steps_per_second=1.0), [FIRST, NEXT], 45),
+        (TrainerStatus(at(40), step=50, steps_per_second=1.0), [NEXT], 0),
+    ],
+)
+def test_a_program_starts_until_its_run_makes_a_first_step(before, reports, seconds):
+    """Its containers run from 15 s on; it reports at 60 s first, and then each minute."""
+    job = pair()
+    pods = pods_of(job, a_pod("worker-0", container="pytorch", started=15, created=at(1), scheduled=at(2)))
+    status = replace(look(job, *pods, now=at(16)).status, trainer=before)
+    assert status.time_spent.since == at(15)
+    for number, known in enumerate(reports):
+        now = at(60 + 60 * number)
+        report = TrainerStatus(now, **{"began": at(60) if "first_step" in known else None} | known)
+        status = plan(replace(seen(job, *pods, status=status, now=now), training=report)).status
+        status = status_codec.parse_status({"status": status_codec.status_document(status)})
+    assert totals(status.time_spent, 200).get("ProgramStartup", 0) == seconds
+    assert status.time_spent.total(*JobPhase) == (status.time_spent.since - T0).total_seconds()

@@ -20,7 +20,7 @@ from trainshed.views import advice, story
 from trainshed.views.lost_time import SINCE_CHECKPOINT
 from trainshed.views.story import Story
 
-WAITED = "not lost in a queue or suspended"
+WAITED, AGAIN = "not lost in a queue or suspended", "training that was done again took"
 FILES, PAGE = Path(__file__).parent / "stories", Path(__file__).parents[3] / "docs" / "commands.md"
 TEN_JOBS = PAGE.with_name("ten-jobs.md")
 #: The stories that docs/commands.md shows, by their titles there.
@@ -112,8 +112,11 @@ def test_foreign_text_cannot_forge_a_line():
             f"88% of 169m; its start took 7m; restarts took 12m3s{SINCE_CHECKPOINT}; {WAITED}: 20m",
         ),
         (
-            *({"Running": 6000, "Restart": 63}, {"trainer": TrainerStatus(T0, step=7), "lost": 606}),
-            "99% of 151m; restarts took 63s; training that was done again took 10m6s; goodput 92%",
+            *(
+                {"Running": 6000, "ProgramStartup": 80, "Restart": 63},
+                {"trainer": TrainerStatus(T0, step=7), "lost": 606},
+            ),
+            f"99% of 152m; its programs started for 80s; restarts took 63s; {AGAIN} 10m6s; goodput 91%",
         ),
         ({"ImagePull": 900, "Running": 6000}, {}, "90% of 165m; its start took 15m"),
         ({"ImagePull": 9, "Running": 6000}, {}, ""),
