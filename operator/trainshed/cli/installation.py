@@ -30,7 +30,7 @@ from trainshed.views.rows import name_of, namespace_of
 from .connection import Cluster
 from .operator_flags import config_of
 from .operators import OWN_LABEL, OWN_NAME, ClusterState, command_line
-from .permitted import api_groups, existing, identity, listed, prefix_of, replicas, right
+from .permitted import api_groups, existing, identity, listed, prefix_of, readable, replicas, right
 
 #: Seconds between two reads of a Lease, in which a leader renews it once at least.
 BETWEEN = 3.0
@@ -161,7 +161,27 @@ async def _operator(rest: RestClient, installed: Installed, own_version: str) ->
     if installed.confirmed and len(installed.deployments) > 1:
         message = "there are several operators, which is right only if they have different namespaces or kinds"
         found.append(Diagnosis(Verdict.WARNING, "Operator", message))
-    return [*found, await _leader(rest, installed)]
+    found.append(await _leader(rest, installed))
+    settings = installed.settings if installed.known else None
+    if settings and settings.job_defaults.progress_server:
+        found.append(await _progress(rest, settings.job_defaults.progress_server))
+    return found
+
+
+async def _progress(rest: RestClient, address: str) -> Diagnosis:
+    """Look at the Service and the Secret of the progress endpoint."""
+    from trainshed.controller import serving_certificates  # noqa: PLC0415 - cryptography, which few commands need
+
+    host, now = address.rpartition(":")[0], Clock().now()
+    name, namespace = host.split(".")[:2]
+    service, secret = [await readable(rest, Path("/api/v1", kind, namespace, name)) for kind in ("services", "secrets")]
+    if isinstance(service, Unreadable):
+        return service.of("Progress")
+    if isinstance(secret, Unreadable):
+        return secret.of("Progress")
+    known = serving_certificates.from_secret(as_mapping(secret.get("data"))) if secret else None
+    end = serving_certificates.end_of(known, host) if known else None
+    return diagnosis.progress_endpoint(address, service, secret, end, now)
 
 
 async def _leader(rest: RestClient, installed: Installed) -> Diagnosis:

@@ -93,6 +93,14 @@ def renewed(known: ServingCertificate | None, host: str, now: datetime) -> Servi
     return ServingCertificate(bundle, _key_pem(found.key), _pem(server), _key_pem(server_key))
 
 
+def end_of(known: ServingCertificate, host: str) -> datetime | None:
+    """Return when certificates for this host end; None if they are not usable, or those of another host."""
+    found = _parsed(known)
+    if found is None or found.server is None or not _is_of(found.server, host):
+        return None
+    return min(one.not_valid_after_utc for one in (found.authorities[0], found.server))
+
+
 class _Parsed(NamedTuple):
     """The CAs, the key of the first one, and the certificate that it has signed."""
 
@@ -122,7 +130,11 @@ def _lasts(found: _Parsed, host: str, now: datetime) -> bool:
         or _left(found.server, now) < SERVER_RENEWED
     ):
         return False
-    names = found.server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return _is_of(found.server, host)
+
+
+def _is_of(server: x509.Certificate, host: str) -> bool:
+    names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return list(names) == [_host_name(host)]
 
 

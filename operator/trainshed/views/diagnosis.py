@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 import msgspec
@@ -27,6 +27,7 @@ VERSION_LABEL = "app.kubernetes.io/version"
 MOST_DEPLOYMENTS = 8
 INSTALL = "docs/operations.md says how to install it"
 UPDATE = "update it with trainshed crds | kubectl apply --server-side --force-conflicts -f -"
+CREATES = "the chart creates it (progress.endpoint.enabled)"
 LOGS = "kubectl describe and kubectl logs of its pods say why"
 
 
@@ -303,3 +304,36 @@ def monitors(found: Sequence[Document], namespace: str) -> Diagnosis:
         "docs/how-to/monitoring.md"
     )
     return Diagnosis(Verdict.OK, "Prometheus", message)
+
+
+#: How long a certificate lasts that the operator should have renewed: it does so a month before the end.
+RENEWAL_DUE = timedelta(days=28)
+
+
+def progress_endpoint(
+    address: str, service: Document | None, secret: Document | None, end: datetime | None, now: datetime
+) -> Diagnosis:
+    """Return whether trainings can report to this address; `end` is that of the certificate for it in the Secret."""
+    part, (host, _, port) = "Progress", address.rpartition(":")
+    name, namespace = host.split(".")[:2]
+    why = ""
+    if service is None:
+        why = f"there is no Service {namespace}/{name}; {CREATES}"
+    elif port not in {
+        str(as_mapping(one).get("port")) for one in as_sequence(as_mapping(service.get("spec")).get("ports"))
+    }:
+        why = f"Service {namespace}/{name} has no port {port}; {CREATES}"
+    elif secret is None:
+        why = f"there is no Secret {namespace}/{name} for the certificate; {CREATES}"
+    elif end is None:
+        why = (
+            f"Secret {namespace}/{name} has no certificate for {host}, which the operator makes within a minute; {LOGS}"
+        )
+    elif end <= now:
+        why = f"the certificate in Secret {namespace}/{name} has ended {human((now - end).total_seconds())} ago; {LOGS}"
+    if why or end is None:
+        return Diagnosis(Verdict.FAILED, part, f"no training can report to {address}: {why}")
+    left = f"the certificate in Secret {namespace}/{name} lasts for {human((end - now).total_seconds())}"
+    if end - now < RENEWAL_DUE:
+        return Diagnosis(Verdict.WARNING, part, f"{left} only, and the operator has not renewed it; {LOGS}")
+    return Diagnosis(Verdict.OK, part, f"trainings can report to {address}; {left}")

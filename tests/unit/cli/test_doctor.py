@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from datetime import UTC, datetime
 
 import pytest
 
@@ -11,11 +12,15 @@ from trainshed.cli.connection import Cluster
 from trainshed.cli.installation import examine, find_installed
 from trainshed.client.job_reader import JobReader
 from trainshed.client.transport import Answer, RestClient
+from trainshed.controller.serving_certificates import renewed
 
 LEASE = {"spec": {"holderIdentity": "pod-a", "renewTime": "2020-01-01T12:00:00Z", "leaseDurationSeconds": 2**31 - 1}}
 SUBJECT = {"kind": "ServiceAccount", "namespace": "sys", "name": "trainshed"}
 BINDING = {"metadata": {"name": "trainshed"}, "roleRef": {"name": "trainshed"}, "subjects": [SUBJECT]}
 ELSEWHERE = "--lease-namespace=../../../../api/v1/namespaces/victim/services/web:80/proxy"
+
+
+CORE = "/api/v1/namespaces/sys"
 
 
 def deployed(namespace: str, *flags: str, ready: int = 1, **fields: object) -> dict:
@@ -33,6 +38,7 @@ class ApiServer:
     def __init__(self, deployments: list[dict], bindings: list[dict] | None) -> None:
         self.deployments, self.bindings = deployments, bindings
         self.leases: list[str] = []
+        self.endpoint: dict[str, Answer] = {}
 
     async def exchange(self, request) -> Answer:
         path = request.path
@@ -49,6 +55,8 @@ class ApiServer:
         if "leases" in path:
             self.leases.append(path)
             return Answer(200, json.dumps(LEASE).encode())
+        if path in self.endpoint:
+            return self.endpoint[path]
         known = {"/version": {"gitVersion": "v1.33.0"}, "/apis": {"groups": []}}
         return Answer(200, json.dumps(known[path]).encode()) if path in known else Answer(404)
 
@@ -64,7 +72,7 @@ async def said(server: ApiServer) -> dict[str, list[str]]:
     rest = RestClient(server)
     found: dict[str, list[str]] = {}
     async for one in examine(Cluster(JobReader(rest), "ml", rest), "1.0"):
-        if one.part in ("Operator", "Leader"):
+        if one.part in ("Operator", "Leader", "Progress"):
             found.setdefault(str(one.verdict), []).append(f"{one.part} {one.message}")
     return found
 
@@ -95,7 +103,16 @@ async def test_a_deployment_that_any_user_may_have_created_fails_nothing(binding
     assert installed.settings is None or not installed.settings.job_defaults.gang_scheduler
 
 
-@pytest.mark.parametrize("flag", [ELSEWHERE, "--lease-name=../../../x", "--lease-name=a/b", "--lease-namespace=a.b"])
+@pytest.mark.parametrize(
+    "flag",
+    [
+        ELSEWHERE,
+        "--lease-name=../../../x",
+        "--lease-name=a/b",
+        "--lease-namespace=a.b",
+        "--progress-server=a/b.../secrets/c:1",
+    ],
+)
 async def test_flags_choose_no_other_path_than_that_of_a_lease(flag):
     server = ApiServer([deployed("a-tenant", flag)], [])
     found = await said(server)
@@ -110,6 +127,43 @@ async def test_the_only_deployment_is_taken_for_that_of_an_operator_of_single_na
     assert "FAILED" not in found
     found = await said(ApiServer([deployed("sys", ready=0)], []))
     assert "so that no job is started" in found["FAILED"][0]
+
+
+PORTS = Answer(200, json.dumps({"spec": {"ports": [{"port": 10443}]}}).encode())
+
+
+@pytest.mark.parametrize(
+    ("service", "host", "verdict", "sentence"),
+    [
+        (
+            PORTS,
+            "trainings.sys.svc",
+            "OK",
+            "trainings can report to trainings.sys.svc:10443; the certificate in Secret",
+        ),
+        (
+            PORTS,
+            "other.sys.svc",
+            "FAILED",
+            "no training can report to trainings.sys.svc:10443: Secret sys/trainings has",
+        ),
+        (Answer(404), "trainings.sys.svc", "FAILED", "there is no Service sys/trainings"),
+        (PORTS, None, "UNKNOWN", "ask for the right to get secrets in namespace sys"),
+        (Answer(403), None, "UNKNOWN", "ask for the right to get services in namespace sys"),
+    ],
+)
+async def test_the_progress_endpoint_of_an_operator_that_has_one_is_looked_at(service, host, verdict, sentence):
+    server = ApiServer([deployed("sys", "--progress-server=trainings.sys.svc:10443")], [BINDING])
+    data = renewed(None, host, datetime.now(UTC)).data() if host else {}
+    secret = Answer(200, json.dumps({"data": data}).encode()) if host else Answer(403)
+    server.endpoint = {f"{CORE}/services/trainings": service, f"{CORE}/secrets/trainings": secret}
+    [(found, text)] = [
+        (verdict, text)
+        for verdict, texts in (await said(server)).items()
+        for text in texts
+        if text.startswith("Progress")
+    ]
+    assert (found, sentence in text) == (verdict, True), text
 
 
 @pytest.mark.parametrize("bindings", [[BINDING], []])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -28,9 +28,29 @@ def named(*names: str) -> list[Document]:
     return [{"metadata": {"name": name}} for name in names]
 
 
+SERVICE: Document = {"spec": {"ports": [{"port": 10443}]}}
+
+
+def progress(
+    left: timedelta | None, service: Document | None = SERVICE, secret: Document | None = SERVICE
+) -> diagnosis.Diagnosis:
+    return diagnosis.progress_endpoint("p.sys.svc:10443", service, secret, NOW + left if left else None, NOW)
+
+
 OLD = "2026-01-01T11:00:00Z"
 VOLCANO, REFUSED = ["scheduling.volcano.sh"], Invalid("no")
 CASES = [
+    (
+        progress(timedelta(days=60)),
+        "OK",
+        "can report to p.sys.svc:10443; the certificate in Secret sys/p lasts for 60d",
+    ),
+    (progress(timedelta(days=27)), "WARNING", "lasts for 27d only, and the operator has not renewed it"),
+    (progress(timedelta(minutes=-9)), "FAILED", "no training can report to p.sys.svc:10443: the certificate in Secret"),
+    (progress(None), "FAILED", "Secret sys/p has no certificate for p.sys.svc"),
+    (progress(None, secret=None), "FAILED", "there is no Secret sys/p for the certificate; the chart creates it"),
+    (progress(None, service={"spec": {"ports": [{"port": 443}]}}), "FAILED", "Service sys/p has no port 10443"),
+    (progress(None, service=None), "FAILED", "there is no Service sys/p; the chart creates it"),
     (diagnosis.leader("l", lease(), None, NOW), "OK", "pod-a holds the Lease l, renewed 2s ago"),
     (diagnosis.leader("l", lease(OLD), lease("2026-01-01T11:00:02Z"), NOW), "WARNING", "its clock and the one here"),
     (diagnosis.leader("l", lease(OLD), lease(OLD), NOW), "FAILED", "has not renewed the Lease l for 60m"),
