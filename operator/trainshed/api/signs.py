@@ -38,7 +38,8 @@ class Steps(msgspec.Struct, frozen=True):
 class Operations(msgspec.Struct, frozen=True):
     """What NCCL's RAS says: since when no count has moved, in how many answers, and whether that is a hang.
 
-    `late` are the ranks that are behind, those that lag most first, and `ranks` is how many there are.
+    `late` are the ranks that are behind, those that lag most first, and `ranks` is how many there are. `slow` are the
+    ranks that lag though all advance; None if that is not known.
     """
 
     moved: datetime
@@ -46,6 +47,7 @@ class Operations(msgspec.Struct, frozen=True):
     hang: bool = False
     late: tuple[LateRank, ...] = ()
     ranks: int = 0
+    slow: tuple[LateRank, ...] | None = None
 
 
 class RankAt(msgspec.Struct, frozen=True):

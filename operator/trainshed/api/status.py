@@ -15,7 +15,7 @@ MAX_RETRY_DELAY = timedelta(seconds=375)
 #: The largest size in bytes of a message, a termination message, a failure's summary, and a name in it.
 MAX_MESSAGE_BYTES, MAX_TERMINATION_MESSAGE_BYTES, MAX_SUMMARY_BYTES, MAX_NAME_BYTES = 1024, 1024, 400, 128
 #: The largest size in bytes of a name in `recentRestarts` and `waiting`, and the largest number of their items.
-MAX_SHORT_NAME_BYTES, MAX_RECENT_RESTARTS, MAX_WAITING = 64, 10, 5
+MAX_SHORT_NAME_BYTES, MAX_RECENT_RESTARTS, MAX_WAITING, MAX_STRAGGLERS = 64, 10, 5, 3
 #: The largest size in bytes of a message in `waiting`.
 MAX_WAITING_MESSAGE_BYTES = 400
 #: The age of a stored report of a training from which the next one is stored, which may come every few seconds: if a
@@ -139,6 +139,14 @@ class Restart(msgspec.Struct, frozen=True):
     recovery_seconds: int | None = None
 
 
+class Straggler(msgspec.Struct, frozen=True):
+    """A rank that lags behind the others of a job that advances; `pod` and `node` are "" if they are not known."""
+
+    rank: int
+    pod: str = ""
+    node: str = ""
+
+
 class Waiting(msgspec.Struct, frozen=True):
     """Replicas of one role whose pods do not run or are not created yet, all for one reason.
 
@@ -249,7 +257,7 @@ class Status(msgspec.Struct, frozen=True):
     number of replicas that a role was scaled down to, while pods above it still terminate. `state` and `reason` are
     type and reason of the decisive condition, as they were stored. `limit_exceeded` is the limit that failed the job,
     one of `LIMITS`; its running pods are stopped because of it, regardless of cleanPodPolicy. `trainer` is the last
-    report of the training that was worth a write.
+    report of the training that was worth a write. `stragglers` are the ranks that lag most, few and in their order.
     """
 
     conditions: tuple[Condition, ...] = ()
@@ -268,6 +276,7 @@ class Status(msgspec.Struct, frozen=True):
     limit_exceeded: str = ""
     trainer: TrainerStatus | None = None
     time_spent: TimeSpent = NOTHING
+    stragglers: tuple[Straggler, ...] = ()
 
     @property
     def decisive(self) -> Condition | None:

@@ -34,6 +34,7 @@ from .status import (
     MAX_NAME_BYTES,
     MAX_RECENT_RESTARTS,
     MAX_SHORT_NAME_BYTES,
+    MAX_STRAGGLERS,
     MAX_SUMMARY_BYTES,
     MAX_TERMINATION_MESSAGE_BYTES,
     MAX_WAITING,
@@ -47,6 +48,7 @@ from .status import (
     Restart,
     Retries,
     Status,
+    Straggler,
     Waiting,
 )
 from .status_schema import STATUS
@@ -91,6 +93,7 @@ def status_document(status: Status) -> dict[str, Any]:
         "limitExceeded": status.limit_exceeded,
         "failure": _failure_document(status.failure),
         "trainerStatus": training.document(status.trainer) if status.trainer else {},
+        "stragglers": [_straggler_document(one) for one in status.stragglers[:MAX_STRAGGLERS]],
         "timeSpent": time_document(status.time_spent, steps=status.steps_known),
         "recentRestarts": [_restart_document(restart) for restart in status.recent_restarts[-MAX_RECENT_RESTARTS:]],
     }
@@ -227,6 +230,11 @@ def _waiting_document(waiting: Waiting) -> dict[str, Any]:
     return _without_empty(found)
 
 
+def _straggler_document(one: Straggler) -> dict[str, Any]:
+    found = {"pod": truncate_end(one.pod, MAX_NAME_BYTES), "node": truncate_end(one.node, MAX_NAME_BYTES)}
+    return {"rank": int32(one.rank)} | _without_empty(found)
+
+
 def _time(time: datetime | None) -> str | None:
     return format_time(time) if time else None
 
@@ -271,6 +279,7 @@ def parse_status(document: Document) -> Status:
         recent_restarts=tuple(filter(None, map(_parse_restart, as_sequence(found.get("recentRestarts"))))),
         waiting=tuple(filter(None, map(_parse_waiting, as_sequence(found.get("waiting"))))),
         trainer=training.parse_stored(found["trainerStatus"]) if "trainerStatus" in found else None,
+        stragglers=tuple(map(_parse_straggler, as_sequence(found.get("stragglers"))[:MAX_STRAGGLERS])),
         state=_parse_text(found, "state"),
         reason=_parse_text(found, "reason"),
     )
@@ -375,6 +384,11 @@ def _parse_waiting(item: object) -> Waiting | None:
         node=_parse_text(found, "node"),
         container=_parse_text(found, "container"),
     )
+
+
+def _parse_straggler(item: object) -> Straggler:
+    found = as_mapping(item)
+    return Straggler(parse_count(found.get("rank")), _parse_text(found, "pod"), _parse_text(found, "node"))
 
 
 def _parse_text(found: Mapping[str, Any], key: str) -> str:

@@ -78,6 +78,10 @@ STATUS: dict[str, Any] = {
                 },
             },
         },
+        "stragglers": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"rank": WHOLE} | dict.fromkeys(("pod", "node"), TEXT)},
+        },
         "timeSpent": {
             "type": "object",
             "properties": dict.fromkeys((*FIELDS.values(), LOST_WORK, AVAILABILITY, GOODPUT), WHOLE)

@@ -21,6 +21,7 @@ from trainshed.client.port_forward import Dialogue
 from trainshed.plan.messages import standstill
 from trainshed.process import job_fields
 from trainshed.progress.nccl_ras import PORT, HangVerdict, Query, RasError, Stillness, TextOnly, verdict
+from trainshed.progress.stragglers import Lags
 
 from .cache import Cache
 from .events import EventRecorder
@@ -51,6 +52,7 @@ class _Asked(msgspec.Struct):
     pods: frozenset[str]
     due: float
     still: Stillness | None = None
+    lags: Lags | None = None
     failing: float | None = None
     turn: int = 0
 
@@ -115,7 +117,7 @@ class RasPolls:
         try:
             async with self._room:
                 await self._forward.converse((pod.namespace, pod.name), PORT, query, PATIENCE)
-            still, found = await asyncio.to_thread(_judged, query, known.still, (job, self._now().timestamp()))
+            answer = await asyncio.to_thread(_judged, query, known, (job, self._now().timestamp()))
         except (ApiError, RasError) as error:
             log.debug("%s: %s", job.key, error, extra=job_fields(job.key))
             known.turn += 1
@@ -126,20 +128,29 @@ class RasPolls:
             return
         if self._known.get(record.uid) is not known:
             return  # its pods have been replaced
-        known.still, known.failing = still, None
-        before = cache.training.operations.get(record.uid)
-        cache.training.operations[record.uid] = after = _operations(still, found, pods)
-        if (before is not None and before.hang) != after.hang or record.status.true(ConditionType.STALLED):
+        known.still, known.lags, found = answer
+        known.failing = None
+        if known.lags.points:
+            known.turn += 1  # who is asked is read first, and seems to lag: only what all answer counts
+        before = cache.training.operations.get(record.uid, Operations(self._now(), 0))
+        cache.training.operations[record.uid] = after = _operations(known.still, known.lags, found, pods)
+        is_news = before.hang != after.hang or _names(before) != _names(after)
+        if is_news or record.status.true(ConditionType.STALLED):
             cache.wake(job.key)
 
 
-def _judged(query: Query, known: Stillness | None, about: tuple[Job, float]) -> tuple[Stillness, HangVerdict]:
+def _judged(query: Query, known: _Asked, about: tuple[Job, float]) -> tuple[Stillness, Lags, HangVerdict]:
     """Return what follows from one more answer about a job at this time; raises `RasError`. It may take long."""
     job, now = about
     poll = query.answer(now)
-    still = known.then(poll) if known else Stillness(poll, now)
+    still = known.still.then(poll) if known.still else Stillness(poll, now)
     least = sum(group.count for group in job.groups if group.role not in ASIDE)
-    return still, verdict(still, least, float(job.hang_deadline or 0))
+    lags = known.lags.then(poll, least) if known.lags else Lags(poll)
+    return still, lags, verdict(still, least, float(job.hang_deadline or 0))
+
+
+def _names(found: Operations) -> tuple[tuple[int, str], ...]:
+    return tuple((one.rank, one.host) for one in found.slow or ())
 
 
 def _is_asked(job: Job, status: Status) -> bool:
@@ -151,11 +162,12 @@ def _pods(cache: Cache, record: CachedJob) -> tuple[Pod, ...]:
     return with_ranks(record.job, cache.frameworks[record.job.kind], cache.pods.of(record.as_owner))
 
 
-def _operations(still: Stillness, found: HangVerdict, pods: Iterable[Pod]) -> Operations:
+def _operations(still: Stillness, lags: Lags, found: HangVerdict, pods: Iterable[Pod]) -> Operations:
     moved = datetime.fromtimestamp(still.since, UTC)
     ranks = max((each.size for each in still.last.communicators), default=0)
     late = _placed(found.behind[:MOST_LATE], pods) if found.hang else ()
-    return Operations(moved, still.polls, found.hang, late, ranks)
+    slow = None if lags.named is None else _placed(lags.named, pods)
+    return Operations(moved, still.polls, found.hang, late, ranks, slow)
 
 
 def _placed(late: Iterable[LateRank], pods: Iterable[Pod]) -> tuple[LateRank, ...]:

@@ -53,6 +53,7 @@ def plan(snapshot: Snapshot) -> Plan:
     rule, found = next((rule, result) for rule in RULES if (result := rule(facts)))
     if rule is not skip_unmanaged:
         found = _with_report(snapshot, replace(found, status=conditions.with_state(found.status)))
+        found = replace(found, status=hangs.with_stragglers(snapshot, found.status))
         if found.status != snapshot.status:  # time that passes is no reason to write a status
             found = replace(found, status=with_time_spent(facts, found.status))
     if rule not in _COMPLETE and any(one.resource is ROLES for one in snapshot.dependents):

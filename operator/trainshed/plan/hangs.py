@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from msgspec.structs import replace
+
+from trainshed.api.actions import Snapshot
 from trainshed.api.job import Replica
 from trainshed.api.objects import Phase
 from trainshed.api.signs import Operations, Steps
-from trainshed.api.status import ConditionType, Failure, Status
+from trainshed.api.status import MAX_STRAGGLERS, ConditionType, Failure, Status, Straggler
 
 from . import conditions
 from .conditions import ConditionUpdate
@@ -40,6 +43,21 @@ def with_stalled(facts: Facts, status: Status) -> Status:
     if known is None or not _may_hang(facts) or _is_refuted(facts, known.changed):
         return conditions.remove_conditions(status, ConditionType.STALLED)
     return _with_stacks(facts, status)
+
+
+def with_stragglers(snapshot: Snapshot, status: Status) -> Status:
+    """Return the status with the ranks that lag though the job advances; they go with it when it stops.
+
+    That is not worth a write of its own while the training reports its progress: that is stored often enough.
+    """
+    operations = snapshot.signs.operations
+    if not status.true(ConditionType.RUNNING):
+        return replace(status, stragglers=()) if status.stragglers else status
+    if operations is None or operations.slow is None or (status == snapshot.status and status.trainer is not None):
+        return status
+    worst = sorted(operations.slow[:MAX_STRAGGLERS], key=lambda one: one.rank)
+    found = tuple(Straggler(one.rank, one.pod, one.node) for one in worst)
+    return status if found == status.stragglers else replace(status, stragglers=found)
 
 
 def next_check(facts: Facts) -> datetime | None:

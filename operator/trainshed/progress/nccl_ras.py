@@ -240,7 +240,7 @@ def verdict(polls: Sequence[Poll] | Stillness, least: int, seconds: float) -> Ha
     found = polls if isinstance(polls, Stillness) else Stillness.of(polls)
     if found is None or not found.last.communicators:
         return HangVerdict("NCCL's RAS knows no communicator")
-    if reason := _not_to_judge(found.last.communicators, least):
+    if reason := why_not_judged(found.last.communicators, least):
         return HangVerdict(reason)
     behind = tuple(sorted(_behind(found.last.communicators), key=lambda one: (one.count - one.most, one.rank)))
     if not behind:
@@ -251,7 +251,7 @@ def verdict(polls: Sequence[Poll] | Stillness, least: int, seconds: float) -> Ha
     return HangVerdict("ranks wait for others that have not begun the same operation", behind, still_for, hang=True)
 
 
-def _not_to_judge(communicators: Sequence[Communicator], least: int) -> str:
+def why_not_judged(communicators: Sequence[Communicator], least: int) -> str:
     """Return why these communicators say nothing about the job as a whole; empty if they do."""
     states = {rank.state for each in communicators for rank in each.ranks}
     if others := sorted(states - {RankState.RUNNING}):

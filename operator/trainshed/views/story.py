@@ -167,7 +167,14 @@ TOLD_METRICS = 4
 
 
 def _training(facts: Facts) -> Iterator[str]:
-    """Yield how far the training has come, by its last report."""
+    """Yield how far the training has come, by its last report, and which ranks slow it down."""
+    yield from _reported(facts)
+    for one in () if facts.status.true(ConditionType.STALLED) else facts.status.stragglers:
+        where = " on ".join(filter(None, (one.pod, one.node)))
+        yield f"rank {one.rank}{f' ({where})' if where else ''} lags behind the others, which wait for it"
+
+
+def _reported(facts: Facts) -> Iterator[str]:
     report, over = facts.status.trainer, facts.status.over
     if report is None:
         return

@@ -84,6 +84,34 @@ async def test_a_late_rank_is_named_with_its_pod_and_node():
     assert "rank 1 (mnist-worker-0 on node-0, pid 101" in harness.job()["status"]["stalled"]["message"]
 
 
+class Advancing(Ranks):
+    """NCCL in a job that advances, in which rank 1 is the last to begin each operation."""
+
+    def __init__(self) -> None:
+        super().__init__(b"")
+
+    async def converse(self, pod: tuple[str, str], port: int, query: Query, seconds: float) -> None:
+        """Answer with one operation more each time."""
+        number = len(self.asked) + 42
+        self.state = answer(counts(number, number - 1, number))
+        await super().converse(pod, port, query, seconds)
+
+
+async def test_a_rank_that_lags_in_the_answers_of_all_pods_is_named_in_the_status():
+    harness, ranks = await a_job(), Advancing()
+    harness.world.replace("pods", "mnist-worker-0", lambda pod: pod["status"].update(podIP="10.0.0.1"), "status")
+    harness.hear()
+    polls = await asked(harness, ranks, 450)
+    assert "stragglers" not in harness.job()["status"]
+    await asked(harness, ranks, 200, polls)
+    assert harness.job()["status"]["stragglers"] == [{"rank": 1, "pod": "mnist-worker-0", "node": "node-0"}]
+    assert "stalled" not in harness.job()["status"]
+    assert set(ranks.asked[2:]) == {"mnist-chief-0", "mnist-worker-0", "mnist-worker-1"}
+    mark = len(harness.world.writes)
+    await asked(harness, ranks, 600, polls)
+    assert harness.since(mark) == []
+
+
 async def test_one_pod_is_asked_ten_times_within_the_deadline():
     harness, ranks = await a_job(), Ranks(HEALTHY)
     await asked(harness, ranks, 600)

@@ -8,8 +8,9 @@ from support.builders import a_job, a_pod, at, deleted, event_reasons, pods_of, 
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import NodeProblem, NodeReport
 from trainshed.api.signs import LateRank, Operations, RankAt, Signs, StackGroup, Stacks, Steps
-from trainshed.api.status import ConditionType, Status
+from trainshed.api.status import ConditionType, Status, Straggler
 from trainshed.api.status_codec import parse_status, status_document
+from trainshed.api.training import trainer_status
 from trainshed.plan import plan
 
 MINUTES = 60
@@ -254,6 +255,45 @@ def test_the_one_rank_that_does_something_else_is_the_culprit_of_a_hang(groups, 
     signs = asking(*groups, signs=steps(0))
     before = decide(signs, 610, job=RESTARTED, status=before).status
     assert decide(signs, 611, job=RESTARTED, status=before).status.failure.replica == replica
+
+
+LAGS = Straggler(1, "mnist-worker-0", "node-b")
+
+
+def advancing(*slow: LateRank) -> Signs:
+    """What is known of a job whose ranks advance, and some lag."""
+    return Signs(operations=Operations(at(590), 1, ranks=4, slow=slow))
+
+
+@pytest.mark.parametrize(
+    ("signs", "known", "expected"),
+    [
+        (advancing(LATE), (), (LAGS,)),
+        (advancing(replace(LATE, rank=3, pod=""), LATE), (), (LAGS, Straggler(3, "", "node-b"))),
+        (advancing(), (LAGS,), ()),
+        (Signs(operations=Operations(at(590), 1)), (LAGS,), (LAGS,)),
+        (Signs(), (LAGS,), (LAGS,)),
+    ],
+    ids=["one", "two in their order", "none any more", "too few answers", "another leader"],
+)
+def test_ranks_that_lag_are_named_though_the_job_is_not_stalled(signs, known, expected):
+    decision = decide(signs, 600, status=replace(running(JOB), stragglers=known))
+    assert (decision.status.stragglers, stalled(decision)) == (expected, "")
+    assert parse_status({"status": status_document(decision.status)}).stragglers == expected
+
+
+def test_ranks_that_lag_cost_no_write_of_a_training_that_reports():
+    before = replace(running(JOB), trainer=trainer_status(at(0), [], step=1))
+    assert decide(advancing(LATE), 600, status=before).status == before
+    snapshot = replace(seen(JOB, *pods_of(JOB), status=before, now=at(600)), signs=advancing(LATE))
+    reported = plan(replace(snapshot, training=trainer_status(at(599), [], step=2)))
+    assert reported.status.stragglers == (LAGS,)
+
+
+def test_ranks_that_lag_go_with_a_restart():
+    before = decide(replace(still(0, LATE), steps=None), 600, job=RESTARTED).status
+    decision = decide(still(0, LATE), 660, job=RESTARTED, status=replace(before, stragglers=(LAGS,)))
+    assert (len(deleted(decision)), decision.status.stragglers) == (4, ())
 
 
 @pytest.mark.parametrize(("reads", "names"), [(True, ("node-b",)), (False, ())])

@@ -6,7 +6,7 @@ import pytest
 
 from support.builders import a_job, at, pods_of, replace, running, seen
 from trainshed.api.signs import LateRank, Operations, RankAt, Signs, StackGroup, Stacks, Steps
-from trainshed.api.status import ConditionType
+from trainshed.api.status import ConditionType, Straggler
 from trainshed.api.training import trainer_status
 from trainshed.plan import conditions, plan
 from trainshed.plan.facts import Facts
@@ -79,6 +79,21 @@ def test_a_job_that_runs_again_after_a_hang_is_told_who_was_behind_and_what_the_
         f"| PyTorch's debug server: {known}",
         f"| {still}",
     )
+
+
+@pytest.mark.parametrize(
+    ("one", "sentence"),
+    [
+        (Straggler(1, "mnist-worker-0", "node-b"), "rank 1 (mnist-worker-0 on node-b) lags behind the others"),
+        (Straggler(0, "", "node-b"), "rank 0 (node-b) lags behind the others"),
+        (Straggler(9), "rank 9 lags behind the others"),
+    ],
+)
+def test_ranks_that_lag_are_told_with_pod_and_node(one, sentence):
+    job = a_job("PyTorchJob", master=1, worker=1)
+    facts = Facts(seen(job, *pods_of(job), status=replace(running(job), stragglers=(one,)), now=at(12)))
+    (lines,) = [chapter.lines for chapter in story.tell(facts, {}).chapters if chapter.title == "Training"]
+    assert lines == (f"{sentence}, which wait for it",)
 
 
 def told(metrics, found, *, over=False):
