@@ -52,7 +52,7 @@ async def a_group(workers: int) -> Harness:
 
 async def test_a_reconcile_builds_the_facts_once():
     harness, calls = await a_group(2), Counter()
-    harness.view._frameworks["TFJob"] = counting(FRAMEWORKS["TFJob"], calls)
+    harness.view.frameworks["TFJob"] = counting(FRAMEWORKS["TFJob"], calls)
     harness.world.set_pod("mnist-worker-1", "Running", ready=False)
     harness.hear()
     await harness.reconcile()
