@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import accumulate, takewhile
@@ -14,6 +15,8 @@ SMALLEST, LARGEST = -(2**31), 2**31 - 1
 ELLIPSIS = "…"
 #: Go's JSON encoder, and so the API server, escapes these characters with six bytes each.
 ESCAPED = "<>&\u2028\u2029"
+#: Text of which each character takes one byte.
+PLAIN = re.compile(r"[ !#-%'-;=?-\[\]-~]*")
 #: The most bytes that a character takes in JSON: those of an escape sequence.
 MAX_CHARACTER_BYTES = 6
 
@@ -27,27 +30,28 @@ def json_size(value: object) -> int:
 
 def truncate_end(text: str, most: int) -> str:
     """Return the text, or its beginning, in at most `most` bytes of JSON; the quotes do not count."""
-    if len(text) * MAX_CHARACTER_BYTES <= most or _bytes(text) <= most:
+    if len(text) * MAX_CHARACTER_BYTES <= most or text_size(text) <= most:
         return text
     return text[: _fitting(text, most)] + ELLIPSIS
 
 
 def truncate_start(text: str, most: int) -> str:
     """Return the text, or its end: the end of a traceback holds the error."""
-    if len(text) * MAX_CHARACTER_BYTES <= most or _bytes(text) <= most:
+    if len(text) * MAX_CHARACTER_BYTES <= most or text_size(text) <= most:
         return text
     kept = _fitting(reversed(text), most)
     return ELLIPSIS + text[len(text) - kept :]
 
 
-def _bytes(text: str) -> int:
-    return json_size(text) - 2
+def text_size(text: str) -> int:
+    """Return the size in bytes of a text as the API server's JSON, without the quotes."""
+    return len(text) if PLAIN.fullmatch(text) else json_size(text) - 2
 
 
 def _fitting(text: Iterable[str], most: int) -> int:
     """Return the number of leading characters that fit together with the mark."""
-    sizes = accumulate(_bytes(character) for character in text)
-    return sum(1 for _ in takewhile(lambda size: size <= most - _bytes(ELLIPSIS), sizes))
+    sizes = accumulate(text_size(character) for character in text)
+    return sum(1 for _ in takewhile(lambda size: size <= most - text_size(ELLIPSIS), sizes))
 
 
 #: The range of accepted times. Any duration that a job may ask for can be added to a time in it without overflow.

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from .coerce import LARGEST, as_mapping, as_sequence, format_time, json_size, parse_text, parse_time, truncate_end
+from .coerce import LARGEST, as_mapping, as_sequence, format_time, parse_text, parse_time, text_size, truncate_end
 from .foreign_text import one_line
 from .status import Metrics, TrainerStatus
 
 #: The most metrics that are kept, the most bytes of a name and of a value, and of all of them in the status.
 MAX_METRICS, MAX_METRIC_BYTES, MAX_METRICS_BYTES = 32, 64, 3_000
+#: The bytes of a metric besides these two.
+METRIC_BYTES = len('{"name":"","value":""},')
 #: The characters of a name or a value that are looked at.
 LONGEST = 1_024
 #: Metrics with which clients of Trainer report what its status has no field for, the first one first.
@@ -95,7 +97,7 @@ def _metrics(found: Iterable[tuple[object, object]]) -> Metrics:
     kept: dict[str, str] = {}
     room = MAX_METRICS_BYTES
     for name, value in dict(_texts(found)).items():
-        room -= json_size({"name": name, "value": value}) + 1
+        room -= METRIC_BYTES + text_size(name) + text_size(value)
         if room < 0 or len(kept) == MAX_METRICS:
             break
         kept[name] = value

@@ -191,12 +191,18 @@ class Cache:
         return record.status
 
     def read(self, key: JobKey, document: Document) -> CachedJob:
-        """Store the job from an uncached read; raises `Unavailable` if it cannot be decoded."""
+        """Store the job from an uncached read, unless the watch was faster.
+
+        Raises `Unavailable` if it cannot be decoded.
+        """
+        metadata, store = document["metadata"], self.jobs[key.kind]
+        if store.has(metadata["uid"], metadata["resourceVersion"]):
+            return store.items[metadata["uid"]]
         try:
             record = self.record(document, self.frameworks[key.kind])
         except msgspec.DecodeError as error:
             raise Unavailable(f"cannot decode the response: {error}") from error
-        self.jobs[key.kind].on_response(record)
+        store.on_response(record)
         return record
 
     def is_stale(self, snapshot: Snapshot) -> bool:

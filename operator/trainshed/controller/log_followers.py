@@ -74,7 +74,6 @@ class LogReader:
         self._source, self._now = source, now
         own = source.job.log_expression
         self._tracker = Tracker(MAX_LINES, by_expression(own) if own else parse)
-        self._known: Progress | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._reported = -REPORT_EVERY
         self.since: datetime | None = None
@@ -90,13 +89,11 @@ class LogReader:
 
     def take(self, piece: bytes) -> int:
         """Read a piece of the log, and report soon if it says something; return the number of its lines."""
-        self.since = self._now()
+        self.since, before = self._now(), self._tracker.updated
         lines = self._tracker.feed(piece, _clock())
-        found = self._tracker.progress(_clock())
-        if found and (self._known is None or found.updated > self._known.updated) and self._timer is None:
+        if self._tracker.updated > before and self._timer is None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(max(0.0, self._reported + REPORT_EVERY - loop.time()), self.report)
-        self._known = found
+            self._timer = loop.call_at(self._reported + REPORT_EVERY, self.report)
         return lines
 
     def report(self) -> None:

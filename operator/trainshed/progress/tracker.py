@@ -62,7 +62,8 @@ class Progress(msgspec.Struct, frozen=True):
 class Tracker:
     """Reads the log of the one replica that reports, line by line. Times are seconds of any clock that goes forward.
 
-    Of a log that says much the last `most_lines` of what arrives in a second are read.
+    Of a log that says much the last `most_lines` of what arrives in a second are read. `updated` is the time of the
+    last line that said something, 0 before the first.
     """
 
     def __init__(self, most_lines: int = MOST_LINES, parse_line: Callable[[str], LineReport | None] = parse) -> None:
@@ -75,7 +76,7 @@ class Tracker:
         self._metrics: dict[str, str] = {}
         self._times: list[tuple[float, int]] = []
         self._bar: LineReport | None = None
-        self._updated = 0.0
+        self.updated = 0.0
         self._rest = b""
         self._second, self._read_lines = 0, 0
         self._known_until = 0.0
@@ -115,17 +116,17 @@ class Tracker:
             self._metrics[name] = value
             if len(self._metrics) > MOST_METRICS:
                 del self._metrics[next(iter(self._metrics))]
-        self._updated = now
+        self.updated = now
         return True
 
     def progress(self, now: float) -> Progress | None:
         """Return what is known, None if nothing is."""
-        if not self._updated:
+        if not self.updated:
             return None
         rate = self._rate()
         known = Progress(
             self._step, self._total, self._epoch, self._epochs, tuple(self._metrics.items()),
-            steps_per_second=rate, updated=self._updated,
+            steps_per_second=rate, updated=self.updated,
         )  # fmt: skip
         return msgspec.structs.replace(known, remaining=self._remaining(rate, now))
 
