@@ -322,7 +322,7 @@ test-versions: venv venv-sdk ## Run a spread of the integration tests on older r
 
 .PHONY: bench
 bench: venv ## Run the benchmarks. Some have limits, others only record times.
-	@$(PY) -m pytest -s -m bench --ignore tests/bench/test_finished_jobs.py --ignore tests/bench/test_progress.py
+	@$(PY) -m pytest -s -m bench --ignore tests/bench/test_finished_jobs.py
 	$(call took,bench)
 
 .PHONY: bench-peer
@@ -336,8 +336,8 @@ bench-scale: venv ## Measure one job of ten thousand pods and two thousand jobs 
 	$(call took,bench-scale)
 
 .PHONY: bench-progress
-bench-progress: venv ## Measure what jobs cost that report their progress by their logs: a hundred, and a thousand. Takes some minutes.
-	@$(PY) -m pytest -s tests/bench/test_progress.py
+bench-progress: venv ## Measure what N jobs (a hundred) cost that report their progress by their logs.
+	@PROGRESS_JOBS=$(or $(N),100) $(PY) -m pytest -s tests/bench/test_progress.py
 	$(call took,bench-progress)
 
 .PHONY: bench-finished-jobs

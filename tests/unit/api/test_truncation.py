@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trainshed.api import coerce
@@ -21,6 +21,13 @@ MOST = st.integers(3, 200)
 )
 def test_a_character_weighs_what_go_makes_of_it(value, bytes_):
     assert coerce.json_size(value) == bytes_
+
+
+@given(TEXT)
+@example("".join(map(chr, range(256))))
+def test_a_text_weighs_what_it_does_in_a_document(text):
+    for part in (text, *text):
+        assert coerce.text_size(part) == coerce.json_size({"a": part}) - len('{"a":""}')
 
 
 def test_a_document_weighs_what_it_has_without_blanks():

@@ -228,6 +228,8 @@ def test_an_own_status_write_replaces_an_older_copy(known):
     known.view.stored(KEY, a_document(version="12", status={"conditions": [condition]}))
     known.hear_of_job(version="11")
     assert [str(found.type) for found in known.view.snapshot(KEY, T0).status.conditions] == ["Created"]
+    cached = known.view.read(KEY, a_document(version="13"))
+    assert known.view.read(KEY, a_document(version="13")) is cached, "it is not parsed again"
 
 
 def test_only_a_changed_spec_is_parsed_again(known):
