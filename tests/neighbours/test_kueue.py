@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -66,6 +67,10 @@ def told(user: UserClient, bed: Bed, name: str) -> str:
 
 def state(user: UserClient, kind: str, name: str) -> Callable[[], str]:
     return lambda: user.state(kind, name)
+
+
+def is_in(user: UserClient, kind: str, name: str, wanted: str) -> Callable[[], bool]:
+    return lambda: user.state(kind, name) == wanted
 
 
 def active(user: UserClient, kind: str, name: str) -> int:
@@ -156,6 +161,47 @@ def test_node_selectors_and_tolerations_of_a_flavour_reach_the_pods_and_leave_wi
         eventually(lambda: user.pods() == [], 20)
         template = replicas(user.job("TFJob", "mnist"), "Worker")["template"]["spec"]
         assert not template.get("nodeSelector")
+
+
+def test_commands_change_a_job_in_a_queue_or_say_in_a_line_that_kueue_decides(bed, user, kubelet):
+    queues, person = Queues(user, 2), Person(bed.kubeconfig, user.namespace)
+
+    def is_refused(*words: str) -> str:
+        done = person.run(*words)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done
+        return done.stderr
+
+    def sizes(name: str) -> list[int]:
+        found = queues.workloads().get(name) or {"spec": {"podSets": []}}  # Kueue makes another one
+        return [item["count"] for item in found["spec"]["podSets"]]
+
+    def scaled(name: str) -> str:
+        done = person.run("scale", name, "--replicas", "1")
+        eventually(lambda: sizes(name) == [1], 60)
+        return done.stderr
+
+    with kubelet(lambda name: Times(runs=2 if name.startswith("second") else None)):
+        for name, becomes in (("first", "Running"), ("second", "Suspended")):
+            done = person.run("submit", "--no-follow", "-f", "-", stdin=json.dumps(queued(tfjob(name, Worker=2))))
+            assert done.returncode == 0, done.stderr
+            assert person.run("wait", name, "--for", becomes, "--timeout", "30s").returncode == 0
+        assert "Kueue starts and stops tfjob/second" in is_refused("suspend", "second")
+        assert "once its queue has quota for all of it: trainshed explain" in is_refused("resume", "second")
+        assert person.says("resume", "first") == "tfjob/first is not suspended\n"
+        assert "Kueue starts and stops tfjob/first" in is_refused("restart", "first")
+        stop = is_refused("suspend", "first").partition("kubectl ")[2]
+        assert scaled("second") == "Kueue starts it at its new size when its queue has room for all of it.\n"
+        assert scaled("first").startswith("Kueue stops the job, and starts it at its new size")
+        eventually(lambda: len(user.pods("first")) == 1 and user.state("TFJob", "first") == "Running", 60)
+        eventually(is_in(user, "TFJob", "second", "Succeeded"), 60)
+        assert kubectl(bed.plane, user, *shlex.split(stop)).returncode == 0, "what the refusal says works"
+        eventually(is_in(user, "TFJob", "first", "Suspended"), 30)
+        start = is_refused("resume", "first").partition("kubectl ")[2].replace("false", "true")
+        assert kubectl(bed.plane, user, *shlex.split(start)).returncode == 0
+        eventually(is_in(user, "TFJob", "first", "Running"), 30)
+        assert person.says("delete", "first", "--wait", "--timeout", "60s") == "tfjob/first deleted\n"
+        assert user.pods("first") == []
+        eventually(lambda: queues.usage() == 0, 30)
 
 
 def test_a_job_that_is_deactivated_gives_its_quota_back_and_runs_again_when_it_is_activated(bed, user, kubelet):

@@ -62,10 +62,11 @@ def _notes(job: Document, kind: JobKind, *, is_queued: bool) -> list[str]:
 
     from .job_facts import framework_of  # noqa: PLC0415
 
-    if is_queued:
-        return ["Kueue stops the job, and starts it at its new size when its queue has room for all of it."]
     framework = framework_of(kind)
     found = parse.job(job, framework, JobDefaults())
+    if is_queued:
+        stops = "" if found.policy.suspend else "stops the job, and "
+        return [f"Kueue {stops}starts it at its new size when its queue has room for all of it."]
     if found.policy.suspend or framework.hooks.scope(found) is RestartScope.REPLICA:
         return []
     again = f"trainshed restart {with_namespace(job)} begins with the new"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import aclosing
 
 import click
@@ -75,7 +76,8 @@ async def _set(cluster: Cluster, jobs: tuple[str, ...], *, suspended: bool, is_d
     writer, done = JobWriter(cluster.rest, dry_run=is_dry_run), "suspended" if suspended else "resumed"
 
     async def act(job: Document, kind: JobKind) -> str:
-        await _refuse_queued(cluster, job)
+        if suspended or is_suspended(active(job)):
+            await _refuse_queued(cluster, job, refusals.kueue_decides if suspended else refusals.kueue_starts)
         if is_suspended(active(job)) is suspended:
             return f"{full_name(job)} {'is suspended already' if suspended else 'is not suspended'}"
         await changed(cluster, writer, job, kind, lambda _: SUSPEND if suspended else RESUME)
@@ -94,7 +96,7 @@ class Restarting:
     async def act(self, job: Document, kind: JobKind) -> str:
         """Restart a job, or finish a restart that was interrupted."""
         name = full_name(job)
-        await _refuse_queued(self._cluster, job)
+        await _refuse_queued(self._cluster, job, refusals.kueue_decides)
         if is_suspended(active(job)):
             await changed(self._cluster, self._writer, job, kind, lambda _: RESUME)
             return f"{name} was suspended, and is resumed"
@@ -145,8 +147,8 @@ def is_suspended(job: Document) -> bool:
     return as_mapping(as_mapping(job.get("spec")).get("runPolicy")).get("suspend") is True
 
 
-async def _refuse_queued(cluster: Cluster, job: Document) -> None:
+async def _refuse_queued(cluster: Cluster, job: Document, why: Callable[[str, str, Document | None], str]) -> None:
     """Raise `ClickException` for a job that Kueue starts and stops: it takes such a change back at once."""
     is_queued, workload = await queued_by(cluster, job)
     if is_queued:
-        raise click.ClickException(refusals.kueue_decides(full_name(job), job["metadata"]["namespace"], workload))
+        raise click.ClickException(why(full_name(job), job["metadata"]["namespace"], workload))

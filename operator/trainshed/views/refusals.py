@@ -40,7 +40,7 @@ def sentence(message: str, reason: str) -> str:
 
 def kueue_decides(name: str, namespace: str, workload: Document | None) -> str:
     """Return why a job of Kueue is not suspended or resumed by hand, and how it is stopped instead."""
-    found = one_line(parse_text(as_mapping((workload or {}).get("metadata")).get("name")))
+    found = _workload_name(workload)
     how = (
         f'kubectl patch workload {found} -n {namespace} --type merge -p \'{{"spec":{{"active":false}}}}\''
         if found
@@ -50,3 +50,17 @@ def kueue_decides(name: str, namespace: str, workload: Document | None) -> str:
         f"Kueue starts and stops {name}, and takes back what others write to runPolicy.suspend. "
         f"Set spec.active of its Workload to false to stop it, and to true to let it queue again: {how}"
     )
+
+
+def kueue_starts(name: str, namespace: str, workload: Document | None) -> str:
+    """Return why a job that waits in a queue of Kueue is not resumed by hand, and how to let it wait if it does not."""
+    if not _workload_name(workload) or as_mapping((workload or {}).get("spec")).get("active") is False:
+        return kueue_decides(name, namespace, workload)
+    return (
+        f"Kueue starts {name} once its queue has quota for all of it: "
+        f"trainshed explain {name} -n {namespace} says what it waits for"
+    )
+
+
+def _workload_name(workload: Document | None) -> str:
+    return one_line(parse_text(as_mapping((workload or {}).get("metadata")).get("name")))

@@ -45,3 +45,7 @@ def test_a_refusal_says_what_to_ask_for(message, reason, advice):
 )
 def test_a_job_of_kueue_is_stopped_by_its_workload(workload, how):
     assert refusals.kueue_decides("pytorchjob/mnist", "ml", workload).endswith(how)
+    starts = refusals.kueue_starts("pytorchjob/mnist", "ml", workload)
+    assert starts.endswith("trainshed explain pytorchjob/mnist -n ml says what it waits for" if workload else how)
+    stopped = {"spec": {"active": False}, **(workload or {})}
+    assert refusals.kueue_starts("pytorchjob/mnist", "ml", stopped).endswith(how)
