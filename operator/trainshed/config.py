@@ -64,7 +64,7 @@ class Config(msgspec.Struct, frozen=True):
     job_metrics: bool = False
     #: The most logs that are followed at a time, of jobs that report their progress by them.
     log_follows: int = 1000
-    #: Ask NCCL's RAS, by pods/portforward, whether the ranks of jobs with a hang deadline wait for each other.
+    #: Ask NCCL's RAS, and PyTorch's debug server, by pods/portforward about the ranks of jobs with a hang deadline.
     nccl_ras: bool = False
     #: v1's client-side rate limits, to protect a small API server. 0 leaves rate limiting to the API server.
     qps: float = 0.0

@@ -248,7 +248,7 @@ FLAGS: tuple[click.Option, ...] = (
     click.Option(
         ["--nccl-ras"],
         is_flag=True,
-        help="Ask NCCL by port-forwards whether ranks of jobs with trainshed.dev/hang-deadline wait for each other.",
+        help="Ask NCCL and PyTorch's debug server by port-forwards about jobs with trainshed.dev/hang-deadline.",
     ),
     click.Option(
         ["--kube-api-qps", "qps"],

@@ -128,10 +128,11 @@ class RasPolls:
             return
         if self._known.get(record.uid) is not known:
             return  # its pods have been replaced
+        counts = answer[1] is not known.lags
         known.still, known.lags, found = answer
         known.failing = None
-        if known.lags.points:
-            known.turn += 1  # who is asked is read first, and seems to lag: only what all answer counts
+        if counts and known.lags.points:
+            known.turn += 1  # who is asked is read first, and seems to lag
         before = cache.training.operations.get(record.uid, Operations(self._now(), 0))
         cache.training.operations[record.uid] = after = _operations(known.still, known.lags, found, pods)
         is_news = before.hang != after.hang or _names(before) != _names(after)
