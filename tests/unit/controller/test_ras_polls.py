@@ -89,10 +89,12 @@ class Advancing(Ranks):
 
     def __init__(self) -> None:
         super().__init__(b"")
+        self.number, self.is_still = 42, False
 
     async def converse(self, pod: tuple[str, str], port: int, query: Query, seconds: float) -> None:
         """Answer with one operation more each time."""
-        number = len(self.asked) + 42
+        self.number += not self.is_still
+        number = self.number
         self.state = answer(counts(number, number - 1, number))
         await super().converse(pod, port, query, seconds)
 
@@ -110,6 +112,9 @@ async def test_a_rank_that_lags_in_the_answers_of_all_pods_is_named_in_the_statu
     mark = len(harness.world.writes)
     await asked(harness, ranks, 600, polls)
     assert harness.since(mark) == []
+    ranks.is_still, before = True, len(ranks.asked)
+    await asked(harness, ranks, 300, polls)
+    assert len(set(ranks.asked[before:])) == 1, "answers in which nothing has moved are no suspicion"
 
 
 async def test_one_pod_is_asked_ten_times_within_the_deadline():
