@@ -6,7 +6,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import click
 import msgspec
@@ -15,10 +15,12 @@ from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Document
 from trainshed.api.objects import Phase, Pod
 from trainshed.client import ApiError, Forbidden
-from trainshed.client.ephemeral_containers import EphemeralContainers, NotRun
+from trainshed.client.ephemeral_containers import EphemeralContainers, NoImage, NotRun
+from trainshed.client.transport import RestClient
 from trainshed.plan.messages.phrases import plural
 from trainshed.stack_dump import IMAGE, MOST_THREADS
 from trainshed.views import rank_stacks as view
+from trainshed.views.diagnosis import Unreadable
 from trainshed.views.rank_stacks import NotRead, Result
 from trainshed.views.rows import full_name, listed, with_namespace
 
@@ -42,6 +44,11 @@ NO_RIGHT = (
     "Reading stacks needs the right to patch pods/ephemeralcontainers, and to get pods and pods/log: kubectl create"
     " role stacks -n {namespace} --verb=get,patch --resource=pods,pods/ephemeralcontainers,pods/log"
 )
+#: What to do about an image that the nodes cannot pull.
+OTHER_IMAGE = (
+    "--image, or the variable TRAINSHED_IMAGE, names another image with Trainshed, such as that of the operator:"
+    " kubectl get deployments -A -o wide -l app.kubernetes.io/name=trainshed"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,12 @@ class StacksWanted:
 @click.argument("job", type=JOB)
 @cluster_options
 @replica_options
-@click.option("--image", default=IMAGE, envvar="TRAINSHED_IMAGE", show_default=True, help="Image with Trainshed.")
+@click.option(
+    "--image",
+    default="",
+    envvar="TRAINSHED_IMAGE",
+    help="Image with Trainshed (default: that of the operator if you may read it, else that of this version).",
+)
 @click.option("--timeout", type=duration, default="60s", show_default=True, help="Give a replica up after this time.")
 @click.option("--whole", is_flag=True, help="All frames of each stack.")
 @click.option("-o", "--output", "form", type=click.Choice(["json"]), help="All threads of all processes.")
@@ -84,7 +96,7 @@ async def _stacks(cluster: Cluster, name: str, wanted: StacksWanted) -> int:
         click.echo(f"No replica runs: trainshed explain {with_namespace(document)} says why.", err=True)
         return 1
     click.echo(f"Reading the stacks of {plural(len(pods), 'replica')} …", err=True)
-    reader = Reader(cluster, target, wanted)
+    reader = Reader(cluster, target, replace(wanted, image=wanted.image or await image_of_operator(cluster.rest)))
     found = dict(zip((replica_of(pod, document) for pod in pods), await reader.read(pods), strict=True))
     if wanted.form:
         click.echo(json.dumps({replica: as_json(result) for replica, result in found.items()}, indent=2))
@@ -93,6 +105,24 @@ async def _stacks(cluster: Cluster, name: str, wanted: StacksWanted) -> int:
     for text in reader.advice(found.values()):
         click.echo(text, err=True)
     return 0 if any(rank.frames for rank in view.ranks_in(found)) else 1
+
+
+async def image_of_operator(rest: RestClient) -> str:
+    """Return the image of the operator's Deployment, and that of this version if it is not known.
+
+    The container has rights that the namespace of the job has not given to all: the image of a Deployment that any user
+    may have created is not taken.
+    """
+    from .installation import find_installed  # noqa: PLC0415 - the flags of the operator take a while to import
+    from .operators import image  # noqa: PLC0415
+
+    try:
+        found = await find_installed(rest)
+    except ApiError:
+        return IMAGE
+    if isinstance(found, Unreadable) or not found.confirmed:
+        return IMAGE
+    return image(found.deployments[0]) or IMAGE
 
 
 class Reader:
@@ -126,11 +156,13 @@ class Reader:
         }
 
     def advice(self, results: Iterable[Result]) -> list[str]:
-        """Return what to do about refusals."""
+        """Return what to do about refusals, and about an image that cannot be pulled."""
+        results = list(results)
+        without_image = any(isinstance(result, NoImage) for result in results)
         refused = [str(result) for result in results if isinstance(result, Forbidden)]
         by_policy = any(POD_SECURITY in text for text in refused)
         by_rights = any(POD_SECURITY not in text for text in refused)
-        texts = ((NOT_PERMITTED, by_policy), (NO_RIGHT, by_rights))
+        texts = ((NOT_PERMITTED, by_policy), (NO_RIGHT, by_rights), (OTHER_IMAGE, without_image))
         return [text.format(namespace=self._namespace) for text, applies in texts if applies]
 
 

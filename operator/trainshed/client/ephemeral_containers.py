@@ -25,6 +25,16 @@ class NotRun(Exception):
     """The program has not run to its end; the message says why."""
 
 
+class NoImage(NotRun):
+    """The node cannot pull the image of the program."""
+
+
+#: With these reasons the kubelet says that it cannot pull an image. It tries again later, which seldom
+#: helps within the time of a command. With the others it has found out that it cannot start the container.
+NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "RegistryUnavailable")
+NEVER_STARTS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+
+
 class EphemeralContainers:
     """Runs ephemeral containers; every method may raise an `ApiError`."""
 
@@ -34,6 +44,8 @@ class EphemeralContainers:
     async def output(self, pod: Pod, container: Document, seconds: float) -> list[bytes]:
         """Add a container to a pod, wait for its end, and return the lines of its output; raises `NotRun`.
 
+        It does not wait for a container that cannot start, and raises `NoImage` if its image cannot be pulled.
+
         Kubernetes removes an ephemeral container only with its pod: its entry stays in the pod after it has ended.
         """
         await self._add(pod, container)
@@ -41,10 +53,10 @@ class EphemeralContainers:
         try:
             async with asyncio.timeout(seconds):
                 while "terminated" not in (state := _state(await self._read(pod), name)):
-                    why = _why_not_ended(state) or why
+                    why = _why_not_ended(state, str(container.get("image"))) or why
                     await asyncio.sleep(LOOK)
         except TimeoutError:
-            raise NotRun(f"container {name} has not ended within {seconds:.0f} s: {why}") from None
+            raise NotRun(f"its ephemeral container has not ended within {seconds:.0f} s: {why}") from None
         path, query = Path(CORE, "pods", pod.namespace, pod.name, "log"), {"container": name}
         # Not read as a log is: that cuts long lines.
         content = await self._rest.call("GET", path, query=query | {"limitBytes": str(MOST_BYTES)})
@@ -80,8 +92,15 @@ def _state(pod: Document, name: str) -> Mapping[str, Any]:
     return next((as_mapping(item.get("state")) for item in listed if item.get("name") == name), {})
 
 
-def _why_not_ended(state: Mapping[str, Any]) -> str:
-    """Return why a container in this state has not ended; empty if the kubelet does not say."""
-    if waiting := as_mapping(state.get("waiting")):
-        return ": ".join(text for key in ("reason", "message") if (text := parse_text(waiting.get(key))))
-    return "it runs" if "running" in state else ""
+def _why_not_ended(state: Mapping[str, Any], image: str) -> str:
+    """Return why a container in this state has not ended, "" if the kubelet does not say; raises if it never starts."""
+    waiting = as_mapping(state.get("waiting"))
+    if not waiting:
+        return "it runs" if "running" in state else ""
+    reason = parse_text(waiting.get("reason"))
+    why = ": ".join(text for key in ("reason", "message") if (text := parse_text(waiting.get(key))))
+    if reason in NOT_PULLED:
+        raise NoImage(f"the image {image} of the ephemeral container cannot be pulled: {why}")
+    if reason in NEVER_STARTS:
+        raise NotRun(f"the ephemeral container cannot start: {why}")
+    return why

@@ -1,4 +1,4 @@
-"""`trainshed doctor` takes no Deployment of another user for the operator."""
+"""`trainshed doctor` and `stacks` take no Deployment of another user for the operator."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import pytest
 
 from trainshed.cli.connection import Cluster
 from trainshed.cli.installation import examine, find_installed
+from trainshed.cli.stacks import image_of_operator
 from trainshed.client.job_reader import JobReader
 from trainshed.client.transport import Answer, RestClient
 from trainshed.controller.serving_certificates import renewed
+from trainshed.stack_dump import IMAGE
 
 LEASE = {"spec": {"holderIdentity": "pod-a", "renewTime": "2020-01-01T12:00:00Z", "leaseDurationSeconds": 2**31 - 1}}
 SUBJECT = {"kind": "ServiceAccount", "namespace": "sys", "name": "trainshed"}
@@ -176,3 +178,19 @@ async def test_of_deployments_of_other_users_little_is_kept(bindings):
     tracemalloc.stop()
     assert len(installed.deployments) == (1 if bindings else 7)
     assert (kept < 300_000, peak < 6_000_000) == (True, True), "one of them has some 1.3 MB"
+
+
+@pytest.mark.parametrize(
+    ("bindings", "image"),
+    [([BINDING], "registry.example/trainshed:dev"), ([], IMAGE), (None, IMAGE)],
+    ids=["the operator's", "that of any user", "not to be known"],
+)
+async def test_stacks_are_read_with_the_image_of_the_operator_but_not_with_that_of_another_deployment(bindings, image):
+    server = ApiServer([deployed("sys", image="registry.example/trainshed:dev")], bindings)
+    assert await image_of_operator(RestClient(server)) == image
+
+
+async def test_stacks_are_read_with_the_image_of_this_version_if_deployments_may_not_be_listed():
+    server = ApiServer([], [BINDING])
+    server._page = lambda _: Answer(403)
+    assert await image_of_operator(RestClient(server)) == IMAGE

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import tracemalloc
 from contextlib import asynccontextmanager
 
+import pytest
+
 from support.builders import a_pod
 from trainshed import stack_dump
-from trainshed.client.ephemeral_containers import EphemeralContainers
+from trainshed.cli.connection import Cluster
+from trainshed.cli.job_pods import Target
+from trainshed.cli.stacks import Reader
+from trainshed.client.ephemeral_containers import EphemeralContainers, NoImage, NotRun
+from trainshed.client.job_reader import JobKind
 from trainshed.client.transport import Answer, RestClient
 from trainshed.views import rank_stacks
 from trainshed.views.rank_stacks import parse
 
 POD = a_pod("worker-0")
+KIND = JobKind("PyTorchJob", "pytorchjobs", "/apis/kubeflow.org/v1")
 FRAME = ["forward", "/opt/conda/lib/python3.11/site-packages/torch/nn/modules/module.py", 1511]
+ENDED = {"terminated": {"exitCode": 0}}
 
 
 def a_process(threads: int, frames: list, **fields: object) -> bytes:
@@ -23,15 +32,15 @@ def a_process(threads: int, frames: list, **fields: object) -> bytes:
 
 
 class Kubelet:
-    """A transport to a server on which the container has ended at once, with this output."""
+    """A transport to a server on which the container is in this state: it has ended at once, with this output."""
 
-    def __init__(self, output: bytes) -> None:
-        self.output = output
+    def __init__(self, output: bytes, state: dict = ENDED) -> None:
+        self.output, self.state = output, state
 
     async def exchange(self, request) -> Answer:
         if request.path.endswith("/log"):
             return Answer(200, self.output)
-        ended = [{"name": "reader", "state": {"terminated": {"exitCode": 0}}}]
+        ended = [{"name": "reader", "state": self.state}]
         pod = {"metadata": {"name": POD.name, "uid": POD.uid}, "status": {"ephemeralContainerStatuses": ended}}
         return Answer(200, json.dumps(pod).encode())
 
@@ -73,3 +82,40 @@ async def test_of_output_that_another_program_has_printed_little_is_kept_and_sho
     )
     assert len("".join(rank_stacks.lines(groups * 2, whole=True))) < 100_000
     assert rank_stacks.lines(groups * 2, whole=False)[-1] == f"… {len(groups) * 2 - rank_stacks.GROUPS} more groups"
+
+
+@pytest.mark.parametrize(
+    ("reason", "seconds", "error", "said"),
+    [
+        (
+            "ErrImagePull",
+            60,
+            NoImage,
+            "the image trainshed:9 of the ephemeral container cannot be pulled: ErrImagePull: why",
+        ),
+        ("ImagePullBackOff", 60, NoImage, "the image trainshed:9 of the ephemeral container cannot be pulled: "),
+        (
+            "CreateContainerConfigError",
+            60,
+            NotRun,
+            "the ephemeral container cannot start: CreateContainerConfigError: why",
+        ),
+        ("ContainerCreating", 0, NotRun, "its ephemeral container has not ended within 0 s: "),
+    ],
+)
+async def test_a_container_that_cannot_start_is_not_waited_for_and_all_replicas_have_one_reason(
+    reason, seconds, error, said
+):
+    rest = RestClient(Kubelet(b"", {"waiting": {"reason": reason, "message": "why"}}))
+    with pytest.raises(error, match=f"^{said}") as raised:
+        await asyncio.wait_for(
+            EphemeralContainers(rest).output(POD, {"name": "reader", "image": "trainshed:9"}, seconds), 5
+        )
+    assert type(raised.value) is error
+
+
+def test_an_image_that_cannot_be_pulled_has_advice():
+    target = Target({"metadata": {"namespace": "ml", "name": "mnist"}}, KIND, "")
+    reader = Reader(Cluster(None, "ml", RestClient(Kubelet(b""))), target, None)
+    (advice,) = reader.advice(iter([[], NoImage("not pulled"), NotRun("gone")]))
+    assert advice.startswith("--image")
