@@ -23,6 +23,7 @@ COLUMNS = (
     ("Progress", "string", ".status.progress", 1),
     ("Reason", "string", ".status.reason", 1),
     ("Blocked", "string", ".status.blocked.message", 1),
+    ("Stalled", "string", ".status.stalled.message", 1),
     ("Last Failure", "string", ".status.failure.message", 1),
 )
 #: The types of errors in messages, and the API server's names for them.

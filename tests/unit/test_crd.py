@@ -44,7 +44,7 @@ def test_pytorch_paddle_and_jax_scale_by_their_workers(framework):
     assert version(framework)["subresources"] == {"status": {}} | ({"scale": scale} if scales else {})
 
 
-WIDE = ["Ready", "Restarts", "Progress", "Reason", "Blocked", "Last Failure"]
+WIDE = ["Ready", "Restarts", "Progress", "Reason", "Blocked", "Stalled", "Last Failure"]
 
 
 def test_columns_are_v1s_and_ours_are_wide():

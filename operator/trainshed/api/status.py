@@ -313,6 +313,15 @@ class Status(msgspec.Struct, frozen=True):
         return any(count.active or count.not_running for count in self.replica_statuses.values())
 
     @property
+    def progress(self) -> str:
+        """What a table shows of the training; how long it still takes is not known while it is Stalled."""
+        if self.trainer is None or not self.true(ConditionType.STALLED):
+            return self.trainer.column if self.trainer else ""
+        return ", ".join(
+            filter(None, (msgspec.structs.replace(self.trainer, remaining_seconds=None).column, "stalled"))
+        )
+
+    @property
     def steps_known(self) -> bool:
         """True if the training has reported a step: only then its goodput is known."""
         return self.trainer is not None and self.trainer.step is not None

@@ -105,7 +105,7 @@ def status_patch(job: Job, before: Status, after: Status) -> dict[str, Any]:
     ready = sum(replica_status.ready for replica_status in after.replica_statuses.values())
     counts = {"restarts": after.retries.used, "totalRestarts": after.retries.total}  # kubectl prints zeros too
     columns = {"ready": f"{ready}/{job.size}", **counts}
-    columns |= {"progress": after.trainer.column} if after.trainer else {}
+    columns |= {"progress": after.progress} if after.trainer else {}
     changes = difference(*_documents(before, after)) | fitted(columns, STATUS)
     return {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": changes}
 

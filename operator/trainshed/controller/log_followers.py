@@ -22,7 +22,7 @@ from trainshed.client.transport import Path, RestClient
 from trainshed.plan.messages import job_events
 from trainshed.process import job_fields
 from trainshed.progress.log_shapes import by_expression, parse
-from trainshed.progress.tracker import Progress, Tracker
+from trainshed.progress.tracker import Tracker
 
 from .cache import Cache
 from .events import EventRecorder

@@ -114,13 +114,15 @@ def created(job: Document) -> datetime | None:
 def why(status: Status, job: Document) -> str:
     """Return in one sentence why a job does not run or has ended as it has; empty if all is well.
 
-    One that is not blocked yet may have replicas that wait, or containers that the kubelet starts again.
+    One that runs may be Stalled; one that is not blocked yet may have replicas that wait, or containers that the
+    kubelet starts again.
     """
     found = status.decisive
     if found is None:
         return ""
     if found.type in (ConditionType.CREATED, ConditionType.RUNNING):
-        return _unready(status, job)
+        stalled = status.condition(ConditionType.STALLED)
+        return f"{stalled.type}: {stalled.message}" if stalled else _unready(status, job)
     if found.type is ConditionType.FAILED and status.failure and status.failure.message:
         return status.failure.message
     if found.type is ConditionType.RESTARTING and status.failure:
@@ -150,8 +152,7 @@ def in_one_sentence(job: Document) -> str:
 def _wide(job: Document, status: Status, now: datetime) -> tuple[str, ...]:
     queue = parse_text(as_mapping(metadata(job).get("labels")).get(f"{KUEUE_PREFIX}queue-name")) or NONE
     duration = human(((status.completion or now) - status.start).total_seconds()) if status.start else NONE
-    progress = status.trainer.column if status.trainer else ""
-    return queue, duration, *(share or NONE for share in (*lost_time.shares(status, now), progress))
+    return queue, duration, *(share or NONE for share in (*lost_time.shares(status, now), status.progress))
 
 
 def of_events(events: Iterable[Document], now: datetime) -> list[tuple[str, ...]]:

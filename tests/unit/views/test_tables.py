@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, a_pod, at, look, pods_of, replace, running
+from support.builders import a_job, a_pod, at, look, pods_of, printed, replace, running
 from trainshed.api import status_codec
-from trainshed.api.status import Retries, Status, Waiting
+from trainshed.api.status import ConditionType, Retries, Status, Waiting
 from trainshed.api.time_spent import JobPhase, TimeSpent
 from trainshed.api.training import trainer_status
 from trainshed.cli import tables
 from trainshed.client.job_reader import job_event
+from trainshed.plan.conditions import ConditionUpdate, set_condition
 from trainshed.views import log_lines, rows
 from trainshed.views.durations import age, exact, human
 
@@ -66,6 +67,19 @@ def test_a_row_says_what_state_a_job_is_in():
         "PROGRESS": "52%, 8m left",
         "WHY": "",
     }
+
+
+@pytest.mark.parametrize(("step", "shown"), [(7, "7%, stalled"), (None, "stalled")])
+def test_tables_say_that_a_job_is_stalled_and_not_how_long_it_still_takes(step: int | None, shown: str):
+    job = a_job("PyTorchJob", master=1, worker=1)
+    update = ConditionUpdate(ConditionType.STALLED, "NoStep", "no step for 30 s")
+    report = trainer_status(at(0), step=step, total_steps=100, remaining_seconds=240)
+    status = replace(set_condition(running(job), update, at(50)), trainer=report)
+    found = document(job, status)
+    *_, progress, why = rows.row(found, at(60), namespaces=False, wide=True)
+    assert (progress, why) == (shown, "Stalled: no step for 30 s")
+    columns = printed(replace(look(job, *pods_of(job)), status=status))
+    assert (columns["Progress"], columns["Stalled"]) == (shown, "no step for 30 s")
 
 
 def test_a_row_says_why_a_job_has_failed():
