@@ -187,6 +187,9 @@ JOB_STATUS: dict[str, Any] = {
     "restarts remembered absurd": {"recentRestarts": [{**RESTART, "time": FIRST}, {**RESTART, "time": LAST}]},
     "restarts remembered without end": {"recentRestarts": [{**RESTART, "time": LAST}] * 3000},
     "lost time the largest": {"recentRestarts": [{**RESTART, "time": FIRST, "recoverySeconds": LARGEST}]},
+    "runs of negative time": {
+        "recentRestarts": [{**RESTART, "totalRunningSeconds": LARGEST}, {**RESTART, "totalRunningSeconds": -LARGEST}]
+    },
     "time spent before the job": {"timeSpent": {"phase": "Running", "since": FIRST, "restartSeconds": LARGEST}},
     "time spent in the future": {"timeSpent": {"phase": ODD, "since": LAST, "runningSeconds": 2**31 - 1}},
     "conditions without end": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from random import Random
 
 import pytest
@@ -144,12 +145,16 @@ def test_the_sums_of_a_random_schedule_are_those_of_an_oracle(seed):
         cluster.server.request(KUBELET, "PATCH", "/api/v1/namespaces/ml/pods/job-master-0/status", body=end)
         over = int(cluster.now())
         assert cluster.loop.run_until(lambda: "Succeeded" in states(cluster.job(KIND, "job") or {}), 60)
-        found, expected = spent(cluster.job(KIND, "job") or {}), seconds.count(begin, over)
+        job = cluster.job(KIND, "job") or {}
+        found, expected = spent(job), seconds.count(begin, over)
     finally:
         cluster.close()
     assert found == expected
     assert sum(found.values()) == over - begin
     assert found["run"] > 0 < found["start"]
+    for restart in job["status"].get("recentRestarts", ()):
+        ran = seconds.count(begin, datetime.fromisoformat(restart["time"]).timestamp())
+        assert restart["totalRunningSeconds"] == ran["run"] + ran["program"]
     assert (found["program"] > 0) == (seed % 3 == 0)
 
 

@@ -122,13 +122,21 @@ def a_service(replica, job="mnist") -> Service:
 
 
 def seen(
-    job: Job, *pods: Pod, status: Status | None = None, services=None, now=T0, refusal=None, job_defaults=None
+    job: Job,
+    *pods: Pod,
+    status: Status | None = None,
+    services=None,
+    now=T0,
+    refusal=None,
+    job_defaults=None,
+    training=None,
 ) -> Snapshot:
     """Return a snapshot; by default with all Services."""
     there = tuple(a_service(str(replica), job.name) for replica in job.all_replicas) if services is None else services
     framework: Framework = FRAMEWORKS[job.kind]
     refusal = ApiRefusal(*refusal) if refusal else None
-    return Snapshot(job, framework, job_defaults or JobDefaults(), status or Status(), pods, there, now, refusal)
+    snapshot = Snapshot(job, framework, job_defaults or JobDefaults(), status or Status(), pods, there, now, refusal)
+    return replace(snapshot, training=training) if training else snapshot
 
 
 def look(job: Job, *pods: Pod, **fields) -> Plan:

@@ -11,6 +11,7 @@ from trainshed.api.actions import LostPod, Snapshot
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Job
 from trainshed.api.objects import VOLCANO_GROUPS, Container, Dependent, Pod, TerminatedState
+from trainshed.api.status import TrainerStatus
 from trainshed.plan import plan
 from trainshed.plan.facts import Facts
 from trainshed.views import story
@@ -135,17 +136,21 @@ def left_early() -> Story:
     return told(job, (FAILED + 10, ready(job, worker, launcher), {}), start=True)
 
 
-def again(attempts: int, limit: int = 10, *, last: int = 3, until: float = 10, run: float = 600, **end) -> Story:
-    """A worker fails again and again, and the job restarts each time; `last` is how much of it has happened."""
-    job = a_training(restart="OnFailure", policy=run_policy(backoff_limit=limit))
+def again(attempts: int, limit: int = 10, *, last: int = 4, until: float = 10, run: float = 600, **end) -> Story:
+    """A worker fails again and again; `last` is how much of it has happened. It `trains` 180 steps each time again."""
+    job, trains = a_training(restart="OnFailure", policy=run_policy(backoff_limit=limit)), end.pop("trains", False)
     looks: list[Look] = []
     for attempt in range(attempts):
-        begin = attempt * (run + 100)
+        begin, first = attempt * (run + 100), int(attempt * (run - 200))
+        report = TrainerStatus(at(begin + 20), None, None, (), first, 5000, None, 1.0, first, at(begin + 20))
+        later = replace(report, updated=at(begin + run), step=int(first + run - 20))
+        said, then = ({"training": one} if trains else {} for one in (report, later))
         known = {"container": "pytorch", "node": "node-b", "created": at(begin), "attempt": attempt}
         pod = a_pod("worker-1", "Failed", **known, started=begin, ended=begin + run, **end)
-        looks += [(begin + run + 5, ready(job, pod, attempt=attempt, since=begin), {}), (begin + run + 20, [], {})]
+        looks += [(begin + 30, ready(job, attempt=attempt, since=begin), said)]
+        looks += [(begin + run + 5, ready(job, pod, attempt=attempt, since=begin), then), (begin + run + 20, [], {})]
         looks += [(begin + run + 130, ready(job, attempt=attempt + 1, since=begin + run + 100), {})]
-    return told(job, *looks[: len(looks) - 3 + last], start=True, until=until)
+    return told(job, *looks[: len(looks) - 4 + last], start=True, until=until)
 
 
 def ended(until: float = 10, queue: Queue | None = None, **policy) -> Story:
@@ -176,8 +181,7 @@ def gang(phase: str, reason: str, message: str) -> Story:
 def planned(snapshot: Snapshot, until: float = 300) -> Story:
     """The story after a snapshot that `look` has no words for."""
     status = plan(replace(snapshot, status=look(snapshot.job).status, now=at(5))).status
-    facts = Facts(seen(snapshot.job, *snapshot.pods, status=status, now=at(until)))
-    return story.tell(facts, {"metadata": {}})
+    return story.tell(Facts(seen(snapshot.job, *snapshot.pods, status=status, now=at(until))), {"metadata": {}})
 
 
 def lost_pods() -> Story:
@@ -195,8 +199,7 @@ def starts_later() -> Story:
 
 
 def suspended(queue: Queue | None = None, *, queued: bool = True, until: float = 300) -> Story:
-    job = a_training(policy=run_policy(suspend=True), queued=queued)
-    return told(job, (10, [], {}), queue=queue, until=until)
+    return told(a_training(policy=run_policy(suspend=True), queued=queued), (10, [], {}), queue=queue, until=until)
 
 
 def in_queue(*conditions: tuple[str, str, str, str], place: QueuePlace | None = None, **fields) -> Queue:
@@ -206,8 +209,7 @@ def in_queue(*conditions: tuple[str, str, str, str], place: QueuePlace | None = 
     status = {"conditions": [dict(zip(names, item, strict=True), **since) for item in conditions]}
     metadata = {"name": "pytorchjob-mnist-1a2b3", "namespace": "ml"}
     known: dict = {"metadata": metadata, "spec": {"queueName": "gpus"}, "status": status}
-    for path, value in fields.items():
-        known[path] = {**known[path], **value}
+    known |= {path: {**known[path], **value} for path, value in fields.items()}
     return Queue(known, place=place)
 
 
@@ -244,8 +246,7 @@ def deletes() -> Story:
 
 
 def runs(**fields) -> Story:
-    job = a_training(**fields)
-    return told(job, (7190, ready(job), {}), start=True)
+    return told(job := a_training(**fields), (7190, ready(job), {}), start=True)
 
 
 def many_nodes() -> Story:
@@ -350,10 +351,11 @@ STORIES: dict[str, Callable[[], Story]] = {
     "state-lost": of(fails, code=137, why="ContainerStatusUnknown"),
     "exit-code-unknown": of(fails, containers=()),
     # Restarts.
-    "back-off": of(again, 6, last=1, until=1, run=30, code=137, why="OOMKilled"),
+    "back-off": of(again, 6, last=2, until=1, run=30, code=137, why="OOMKilled"),
     "runs-again": of(again, 1, code=1, why="Error", words=TRACEBACK),
     "runs-again-and-again": of(again, 7, code=137, why="OOMKilled"),
-    "backoff-limit": of(again, 3, 2, last=1, code=1, why="Error", words=TRACEBACK),
+    "killed-twice": of(again, 3, last=1, trains=True, until=300, code=137, why="Error"),
+    "backoff-limit": of(again, 3, 2, last=2, code=1, why="Error", words=TRACEBACK),
     # Limits, ends and pauses.
     "deadline": lambda: told(
         job := a_training(policy=run_policy(deadline=3600)), (3601, ready(job), {}), start=True, until=9

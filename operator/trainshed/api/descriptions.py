@@ -282,6 +282,11 @@ FIELDS = {
     "status.recentRestarts.attempt": "1 plus the number of restarts so far that count against backoffLimit.",
     "status.recentRestarts.replicasRestarted": "Number of replicas that were restarted.",
     "status.recentRestarts.recoverySeconds": "Seconds from the failure until the job ran again; missing until then.",
+    "status.recentRestarts.totalRunningSeconds": (
+        "Seconds that all replicas had run until the failure, in all attempts. The seconds of the attempt that ended"
+        " are the difference to those of the restart before."
+    ),
+    "status.recentRestarts.lostWorkSeconds": "Seconds of training that were done again after it, if steps are known.",
     "status.recentRestarts.time": "When the failure was.",
 }
 

@@ -125,7 +125,9 @@ class Failure(msgspec.Struct, frozen=True):
 class Restart(msgspec.Struct, frozen=True):
     """One restart: the attempt that it started, its root cause, and the number of replicas that it replaced.
 
-    `recovery_seconds` is the time from the failure until the job ran again, in seconds; None until then.
+    `recovery_seconds` is the time from the failure until the job ran again, in seconds; None until then. All replicas
+    had run for `total_running_seconds` until the failure, in all attempts; None if nothing counted them. After it
+    `lost_work_seconds` of training were done again, as far as steps are known.
     """
 
     time: datetime
@@ -137,6 +139,8 @@ class Restart(msgspec.Struct, frozen=True):
     exit_code: int | None
     replicas_restarted: int
     recovery_seconds: int | None = None
+    total_running_seconds: int | None = None
+    lost_work_seconds: int | None = None
 
 
 class Straggler(msgspec.Struct, frozen=True):

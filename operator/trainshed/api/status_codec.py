@@ -51,7 +51,7 @@ from .status import (
     Straggler,
     Waiting,
 )
-from .status_schema import STATUS
+from .status_schema import RESTART_NUMBERS, STATUS
 from .time_codec import parse_time_spent, time_document
 
 #: The largest size of a status in bytes of JSON, and the part of it that is reserved for what `status_patch` adds.
@@ -213,7 +213,7 @@ def _restart_document(restart: Restart) -> dict[str, Any]:
         "reason": truncate_end(restart.reason, MAX_SHORT_NAME_BYTES),
         "replicasRestarted": restart.replicas_restarted,
     }
-    return _without_empty(found) | _known({"exitCode": restart.exit_code, "recoverySeconds": restart.recovery_seconds})
+    return _without_empty(found) | _known({name: getattr(restart, field) for name, field in RESTART_NUMBERS.items()})
 
 
 def _waiting_document(waiting: Waiting) -> dict[str, Any]:
@@ -363,9 +363,8 @@ def _parse_restart(item: object) -> Restart | None:
         node=_parse_text(found, "node"),
         kind=_parse_text(found, "class"),
         reason=_parse_text(found, "reason"),
-        exit_code=_parse_number(found, "exitCode"),
         replicas_restarted=parse_count(found.get("replicasRestarted")),
-        recovery_seconds=_parse_number(found, "recoverySeconds"),
+        **{field: _parse_number(found, name) for name, field in RESTART_NUMBERS.items()},
     )
 
 

@@ -17,6 +17,13 @@ TIME = {"type": "string", "format": "date-time"}
 DETAILS = dict.fromkeys(("reason", "message"), TEXT) | dict.fromkeys(("lastUpdateTime", "lastTransitionTime"), TIME)
 #: The fields that describe a failure in `failure` and in `recentRestarts`.
 CAUSE = ("replica", "node", "class", "reason")
+#: The fields of a restart that may be 0, each with its attribute in `status.Restart`; they are missing if not known.
+RESTART_NUMBERS = {
+    "exitCode": "exit_code",
+    "recoverySeconds": "recovery_seconds",
+    "totalRunningSeconds": "total_running_seconds",
+    LOST_WORK: "lost_work_seconds",
+}
 #: The fields of the status: v1's and Trainshed's.
 STATUS: dict[str, Any] = {
     "type": "object",
@@ -92,7 +99,7 @@ STATUS: dict[str, Any] = {
             "items": {
                 "type": "object",
                 "properties": dict.fromkeys(CAUSE, TEXT)
-                | dict.fromkeys(("attempt", "replicasRestarted", "exitCode", "recoverySeconds"), WHOLE)
+                | dict.fromkeys(("attempt", "replicasRestarted", *RESTART_NUMBERS), WHOLE)
                 | {"time": TIME},
             },
         },

@@ -20,8 +20,8 @@ from trainshed.api.coerce import EARLIEST, as_mapping, as_sequence
 from trainshed.api.framework import own_container
 from trainshed.api.job import Replica, ReplicaGroup
 from trainshed.api.objects import Container, Pod
-from trainshed.api.status import ConditionType, Failure, Status
-from trainshed.api.time_spent import JobPhase, TimeSpent
+from trainshed.api.status import SAME_REPORT_INTERVAL, ConditionType, Failure, Restart, Status
+from trainshed.api.time_spent import ALL_RUN, JobPhase, TimeSpent
 
 from . import restarts
 from .conditions import MAX_CLOCK_SKEW
@@ -76,8 +76,22 @@ def with_time_spent(facts: Facts, after: Status) -> Status:
         spent = spent.moved(_phase_of_stopped(facts, after), now)
     elif _stopped(before):
         spent = spent.moved(JobPhase.SCHEDULING, now)
-    spent = replace(spent, lost_work=spent.lost_work + _lost_work(facts, after))
-    return after if spent == after.time_spent else replace(after, time_spent=spent)
+    lost = _lost_work(facts, after)
+    spent = replace(spent, lost_work=spent.lost_work + lost)
+    history, known = list(after.recent_restarts), {(one.time, one.attempt) for one in before.recent_restarts}
+    for number, restart in enumerate(history):
+        if (restart.time, restart.attempt) not in known:  # what the job has run has just ended with it
+            history[number] = replace(restart, total_running_seconds=spent.total(*ALL_RUN))
+    if lost and history and _is_cause(facts, history[-1]):
+        history[-1] = replace(history[-1], lost_work_seconds=(history[-1].lost_work_seconds or 0) + lost)
+    return replace(after, time_spent=spent, recent_restarts=tuple(history))
+
+
+def _is_cause(facts: Facts, restart: Restart) -> bool:
+    """Return whether work may have been lost by this restart: after the last report, and not before a suspension."""
+    begun, last = facts.status.start, facts.status.trainer
+    after_report = last is not None and restart.time > last.updated - SAME_REPORT_INTERVAL
+    return after_report and (begun is None or restart.time >= begun)
 
 
 def _with_first_report(facts: Facts, spent: TimeSpent) -> TimeSpent:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from trainshed.api import foreign_text
 from trainshed.api.coerce import parse_text, parse_time
 from trainshed.api.job import Document
-from trainshed.api.status import BACKOFF_LIMIT, ConditionType, Failure, Restart
+from trainshed.api.status import BACKOFF_LIMIT, MAX_RECENT_RESTARTS, ConditionType, Failure, Restart
 from trainshed.plan.facts import Facts
 from trainshed.plan.failures import APPLICATION, HANG, TERMINATED
 from trainshed.plan.messages import replica_failures
@@ -16,7 +16,7 @@ from trainshed.plan.messages.phrases import last_line, plural, share
 from trainshed.plan.messages.replica_failures import KNOWN, exited
 
 from . import lost_time
-from .durations import human
+from .durations import exact, human
 from .rows import event_time
 
 #: Last lines of a failure, and restarts, that are shown; from this number of restarts on they may have a pattern.
@@ -30,7 +30,9 @@ def history(facts: Facts) -> Iterator[str]:
     restarts, retries, limit = facts.status.recent_restarts, facts.status.retries, facts.job.policy.backoff_limit
     if (earlier := len(restarts) - RESTARTS) > 0:
         yield f"{plural(earlier, 'earlier restart')}: see status.recentRestarts"
-    yield from (_restart(facts.now, item) for item in restarts[-RESTARTS:])
+    before = [0 if len(restarts) < MAX_RECENT_RESTARTS else None, *(item.total_running_seconds for item in restarts)]
+    attempts = list(zip(restarts, before, strict=False))
+    yield from (_restart(facts.now, item, _ran(item, total)) for item, total in attempts[-RESTARTS:])
     if common := _pattern(restarts):
         yield common
     yield lost_time.sentence(facts.status, facts.now)
@@ -40,13 +42,20 @@ def history(facts: Facts) -> Iterator[str]:
         yield f"{share(retries.total, limit, 'restart', ' of backoffLimit')} used"
 
 
-def _restart(now: datetime, item: Restart) -> str:
+def _ran(item: Restart, before: int | None) -> int:
+    """Return how long all replicas had run in the attempt that a restart ended; 0 if that is not known."""
+    return max(0, (item.total_running_seconds or 0) - before) if before is not None else 0
+
+
+def _restart(now: datetime, item: Restart, ran: int) -> str:
     where = f" on {item.node}" if item.node else ""
-    again = f", and the job ran again after {human(item.recovery_seconds)}" if item.recovery_seconds is not None else ""
+    after = f" after a run of {human(ran)}" if ran else ""
+    again = f", and the job ran again after {exact(item.recovery_seconds)}" if item.recovery_seconds is not None else ""
+    again += f"; {exact(item.lost_work_seconds)} of training were done again" if item.lost_work_seconds else ""
     were = "was" if item.replicas_restarted == 1 else "were"
     what = f"{plural(item.replicas_restarted, 'replica')} {were} restarted"
     free = "" if item.kind in (APPLICATION, HANG) else "; not counted against backoffLimit"
-    return f"{_ago(now, item.time)}: {item.replica}{where} {_end(item)}; {what}{again}{free}"
+    return f"{_ago(now, item.time)}: {item.replica}{where} {_end(item)}{after}; {what}{again}{free}"
 
 
 def _end(item: Restart) -> str:

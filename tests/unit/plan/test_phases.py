@@ -11,7 +11,7 @@ from support.replace import replace
 from trainshed.api import status_codec
 from trainshed.api.job import Job
 from trainshed.api.objects import Container, Pod, TerminatedState
-from trainshed.api.status import Status, TrainerStatus
+from trainshed.api.status import Restart, Status, TrainerStatus
 from trainshed.api.time_spent import NOTHING, JobPhase, TimeSpent
 from trainshed.plan import plan
 from trainshed.plan.facts import Facts
@@ -305,6 +305,8 @@ def test_a_container_that_is_started_again_and_again_has_run_before_its_last_two
         ({"last": {"step": None}}, 0),
         ({"last": {"steps_per_second": None}, "steps_per_second": None}, 0),
         ({"started": 3}, 0),
+        ({"failed": -60}, 20),
+        ({"failed": 0}, 20),
         ({"step": 50, "first_step": 10, "same": True}, 0),
     ],
 )
@@ -313,13 +315,15 @@ def test_work_that_is_done_again_after_a_restart_is_counted_once(again, seconds)
     job = pair()
     last = replace(TrainerStatus(at(10), step=50, steps_per_second=2.0), **again.pop("last", {}))
     pods = pods_of(job, a_pod("worker-0", container="pytorch", started=again.pop("started", 15)))
-    now = at(12) if again.pop("same", False) else at(40)
+    now, failed = at(12) if again.pop("same", False) else at(40), again.pop("failed", 11)
     report = replace(TrainerStatus(at(40), step=30, steps_per_second=2.0, first_step=10, began=at(30)), **again)
-    status = replace(look(job, *pods, now=at(11)).status, trainer=last)
+    restart = Restart(at(failed), 1, "worker-0", "", "Application", "Error", 1, 2)
+    status = replace(look(job, *pods, now=at(1)).status, trainer=last, recent_restarts=(restart,))
     for _ in range(3):  # once it is stored, and as often as it is looked at again
         status = plan(replace(seen(job, *pods, status=status, now=now), training=report)).status
         status = status_codec.parse_status({"status": status_codec.status_document(status)})
     assert status.time_spent.lost_work == seconds
+    assert status.recent_restarts[0].lost_work_seconds == (seconds if failed > 0 and seconds else None)
     lost = replace(status.time_spent, seconds={JobPhase.RUNNING: 80, JobPhase.RESTART: 20}, phase=None)
     document = status_codec.status_document(replace(status, time_spent=lost))["timeSpent"]
     known = {"goodputPercentage": 80 - seconds} if status.steps_known else {}

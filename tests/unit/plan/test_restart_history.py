@@ -31,7 +31,7 @@ def begun(pod, started: float):
 
 def test_a_restart_is_remembered_with_its_cause():
     assert after(DDP, killed(**TORCH)).recent_restarts == (
-        Restart(at(10), 2, "worker-1", "node-a", "Application", "Error", 137, replicas_restarted=3),
+        Restart(at(10), 2, "worker-1", "node-a", "Application", "Error", 137, 3, total_running_seconds=10),
     )
 
 
