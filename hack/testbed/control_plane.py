@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
@@ -15,6 +16,8 @@ from .processes import Process
 from .releases import program
 
 MASTERS = ("system:masters",)
+#: As whom the API server asks aggregated ones.
+FRONT_PROXY = "front-proxy"
 AUDIT = """apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -143,6 +146,7 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={keys / 'sa.pub'}",
             f"--service-account-signing-key-file={keys / 'sa.key'}",
+            *self._aggregation_flags(),
             "--service-cluster-ip-range=198.19.0.0/20",
             "--authorization-mode=Node,RBAC",
             "--allow-privileged=true",
@@ -154,6 +158,17 @@ class ControlPlane:
             flags.append("--disable-admission-plugins=ServiceAccount")
         return flags + (self._audit_flags() if self.audit else [])
 
+    def _aggregation_flags(self) -> Iterator[str]:
+        """Yield the flags with which an API server says to aggregated ones who asks."""
+        keys = self.authority.folder
+        yield f"--requestheader-client-ca-file={self.authority.certificate}"
+        yield f"--requestheader-allowed-names={FRONT_PROXY}"
+        yield f"--proxy-client-cert-file={keys / FRONT_PROXY}.crt"
+        yield f"--proxy-client-key-file={keys / FRONT_PROXY}.key"
+        for what, header in (("username", "User"), ("group", "Group")):
+            yield f"--requestheader-{what}-headers=X-Remote-{header}"
+        yield "--requestheader-extra-headers-prefix=X-Remote-Extra-"
+
     def _audit_flags(self) -> list[str]:
         policy = written(self.folder / "audit.yaml", AUDIT)
         return [f"--audit-policy-file={policy}", f"--audit-log-path={self.audit_log}", "--audit-log-mode=blocking"]
@@ -163,6 +178,7 @@ class ControlPlane:
         hosts = ("127.0.0.1", self.address, "198.19.0.1", "localhost", "kubernetes.default.svc")
         self.authority.sign("apiserver", "kube-apiserver", hosts=tuple(dict.fromkeys(hosts)))
         self.authority.sign("admin", "admin", MASTERS)
+        self.authority.sign(FRONT_PROXY, FRONT_PROXY)
         self.authority.kubeconfig("admin", self.url)
 
     def _port(self, name: str) -> int:

@@ -20,7 +20,7 @@ from support.api_request import Answer, Request
 from support.fault_proxy import FaultProxy, Forward, Route
 from support.jobs import job, pytorchjob, replicas, tfjob
 from support.kubectl import kubectl
-from support.kueue import API, FRAMEWORKS, PRIORITY_LABEL, Kueue, Queues
+from support.kueue import API, FRAMEWORKS, PRIORITY_LABEL, QUEUE_LABEL, Kueue, Queues
 from support.kueue_jobs import ROLES, KueueUser, over, pair, queued
 from support.people import Person
 from support.planes import change_to_v2beta1
@@ -218,9 +218,17 @@ def test_a_job_that_is_deactivated_gives_its_quota_back_and_runs_again_when_it_i
 
 
 def test_a_job_larger_than_the_quota_waits_whole_and_one_that_is_deleted_while_it_waits_leaves_nothing(
-    bed, user, kubelet
+    bed, user, kubelet, kueue
 ):
     queues = Queues(user, 2)
+
+    def place(name: str) -> str:
+        return next((line.strip() for line in told(user, bed, name).splitlines() if "It is " in line), "")
+
+    def in_all(number: int) -> str:
+        own = ", by priority and age; other LocalQueues may share its quota"
+        return f", and number {number} in its ClusterQueue" if kueue.is_visible else own
+
     with kubelet(lambda _: Times(runs=1)):
         user.create(queued(job("PaddleJob", "big", Worker=3)))
         eventually(lambda: user.state("PaddleJob", "big") == "Suspended", 30)
@@ -228,11 +236,16 @@ def test_a_job_larger_than_the_quota_waits_whole_and_one_that_is_deleted_while_i
         user.create(queued(job("PaddleJob", "bigger", Worker=4)))
         eventually(lambda: user.state("PaddleJob", "bigger") == "Suspended", 30)
         eventually(lambda: "insufficient quota for cpu in flavor" in told(user, bed, "bigger"), 30)
+        second = {"metadata": {"name": "teaching"}, "spec": {"clusterQueue": queues.name}}
+        kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue"}
+        user.call("POST", f"{API}/namespaces/{user.namespace}/localqueues", kind | second)
+        user.create(queued(job("PaddleJob", "other", Worker=3), **{QUEUE_LABEL: "teaching"}))
+        eventually(lambda: place("other") == "It is the only one that waits in LocalQueue teaching" + in_all(3), 30)
         for number, name in enumerate(("big", "bigger"), 1):
             text = told(user, bed, name)
-            assert f"It is number {number} of the 2 that wait in LocalQueue research, by priority and age" in text
+            assert place(name) == f"It is number {number} of the 2 that wait in LocalQueue research" + in_all(number)
             assert "and never starts: request less" in text
-        for name in ("big", "bigger"):
+        for name in ("big", "bigger", "other"):
             user.delete_job("PaddleJob", name)
         eventually(lambda: not queues.workloads(), 30)
         user.create(queued(job("PaddleJob", "small", Worker=2)))

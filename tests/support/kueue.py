@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import shutil
 import signal
 import subprocess
 import threading
@@ -30,8 +31,18 @@ ACCOUNT = f"system:serviceaccount:{NAMESPACE}:kueue-controller-manager"
 FRAMEWORKS = tuple(f"kubeflow.org/{kind}job" for kind in ("paddle", "pytorch", "tf", "xgboost", "jax"))
 API = "/apis/kueue.x-k8s.io/v1beta2"
 QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
-#: Its Deployment has no backend here, and its visibility API needs a folder at the root of the file system.
-LEFT_OUT = ("Deployment", "APIService")
+#: Runs a program with a root of its own, in which there is a folder for the certificate of the visibility API.
+WITH_ROOT = """
+root=$1; shift
+mount -t tmpfs none "$root"
+for entry in /*; do
+  if [ -L "$entry" ]; then cp -P "$entry" "$root"
+  elif [ -d "$entry" ]; then mkdir "$root$entry" && mount --rbind "$entry" "$root$entry"; fi
+done
+mkdir "$root/visibility"
+exec chroot "$root" setpriv --pdeathsig KILL "$@"
+"""
+UNSHARE = ("unshare", "--user", "--map-root-user", "--mount", "--")
 #: Seconds after which the Lease of one that was killed has expired, and some more.
 TAKEOVER = 60
 
@@ -44,10 +55,12 @@ class Kueue:
         self._services = services
         self._folder = folder
         self._process = Process("kueue", folder)
-        self._ports = {name: free_port() for name in ("webhook", "health", "metrics")}
+        self._ports = {name: free_port() for name in ("webhook", "health", "metrics", "visibility")}
         self._certificates = folder / "certificates"
         self._config: dict[str, Any] = {}
         self.admin = UserClient(plane.kubeconfig, NAMESPACE)
+        #: Whether it says who waits, for which it needs a root of its own.
+        self.is_visible = shutil.which("unshare") is not None and _may_change_root(folder)
 
     @classmethod
     @contextmanager
@@ -69,7 +82,8 @@ class Kueue:
     def install(self) -> None:
         """Apply its manifests, and let the API server reach its webhooks."""
         self._certificates.mkdir(parents=True, exist_ok=True)
-        found = [item for item in manifests() if item["kind"] not in LEFT_OUT]
+        without = ("Deployment",) if self.is_visible else ("Deployment", "APIService")
+        found = [item for item in manifests() if item["kind"] not in without]
         config = next(item for item in found if item["kind"] == "ConfigMap")
         self._config = yaml.safe_load(config["data"]["controller_manager_config.yaml"])
         path = self._folder / "kueue.yaml"
@@ -77,6 +91,19 @@ class Kueue:
         _kubectl("--kubeconfig", self._plane.kubeconfig, "apply", "--server-side", "-f", path)
         service = self.admin.call("GET", f"/api/v1/namespaces/{NAMESPACE}/services/kueue-webhook-service")
         self._services.backends[f"{service['spec']['clusterIP']}:443"] = self._ports["webhook"]
+        if self.is_visible:
+            self._give_visibility_an_endpoint()
+
+    def _give_visibility_an_endpoint(self) -> None:
+        """Let the API server reach the API in which Kueue says who waits, which it takes for absent without a pod."""
+        path = f"/api/v1/namespaces/{NAMESPACE}/services/kueue-visibility-server"
+        address = self.admin.call("GET", path)["spec"]["clusterIP"]
+        self._services.backends[f"{address}:443"] = self._ports["visibility"]
+        metadata = {"name": "visibility", "labels": {"kubernetes.io/service-name": "kueue-visibility-server"}}
+        endpoint = {"addresses": ["198.51.100.1"], "conditions": {"ready": True}}
+        ports = [{"name": "https", "port": 8082, "protocol": "TCP"}]
+        body = {"metadata": metadata, "addressType": "IPv4", "endpoints": [endpoint], "ports": ports}
+        self.admin.call("POST", f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices", body)
 
     def start(self, **settings: object) -> None:
         """Start it, and wait until it is ready: until its Lease is its own and its webhooks answer."""
@@ -84,8 +111,9 @@ class Kueue:
         threading.Thread(target=self._mount_certificates, daemon=True).start()
         command = [program, f"--config={self._write_config(settings)}", "--zap-log-level=2"]
         account = self._plane.kubeconfig_for(ACCOUNT, ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"))
-        flags = [f"--kubeconfig={account}", "--feature-gates=VisibilityOnDemand=false"]
-        self._process.start([*command, *flags], tied=True)
+        flags = [f"--kubeconfig={account}"] + ([] if self.is_visible else ["--feature-gates=VisibilityOnDemand=false"])
+        inside = _with_root(self._folder) if self.is_visible else []
+        self._process.start([*inside, *command, *flags], tied=True)
         self._process.wait(self._ready, TAKEOVER)
         eventually(self._leads, TAKEOVER)
 
@@ -109,6 +137,7 @@ class Kueue:
             "health": {"healthProbeBindAddress": f"127.0.0.1:{self._ports['health']}"},
             "metrics": {"bindAddress": f"127.0.0.1:{self._ports['metrics']}"},
             "webhook": {"host": "127.0.0.1", "port": self._ports["webhook"], "certDir": str(self._certificates)},
+            "visibilityServer": {"bindAddress": "127.0.0.1", "bindPort": self._ports["visibility"]},
             "leaderElection": known["leaderElection"] | {"resourceNamespace": NAMESPACE},
             "integrations": {"frameworks": list(dict.fromkeys(frameworks))},
         }
@@ -191,6 +220,17 @@ class Queues:
 def manifests() -> list[dict]:
     """The objects of its own manifests."""
     return kustomized(source_tree("kueue") / "config" / "default")
+
+
+def _with_root(folder: Path) -> list[str]:
+    """The words before a command that give it a root of its own."""
+    root = folder / "root"
+    root.mkdir(parents=True, exist_ok=True)
+    return [*UNSHARE, "sh", "-ec", WITH_ROOT, "sh", str(root)]
+
+
+def _may_change_root(folder: Path) -> bool:
+    return subprocess.run([*_with_root(folder), "true"], capture_output=True, timeout=60, check=False).returncode == 0
 
 
 def _kubectl(*words: str | Path) -> str:
