@@ -49,6 +49,7 @@ SMALL_MODULES = {
     "trainshed.controller.loop_time": "how time is shared and measured, apart from the queue",
     "trainshed.controller.scheduler_messages": "what jobs of a namespace share, apart from the reconcile of one",
     "trainshed.controller.spent_time": "how the time of jobs is counted, apart from all other metrics",
+    "trainshed.controller.debug_servers": "who is asked for stacks in a cluster, apart from when they are read",
     "trainshed.controller.node_reports": "what all jobs share, apart from the reconcile of one",
     "trainshed.controller.status_writes": "when a status is stored and what becomes of it, apart from how",
     "trainshed.api.time_codec": "what only those need who write or read the status",

@@ -16,6 +16,7 @@ from typing import Any
 
 from trainshed import process
 from trainshed.api.framework import Framework
+from trainshed.api.job import Job
 from trainshed.client import ApiError
 from trainshed.client.client import ApiClient
 from trainshed.client.credentials import Credentials, NoCredentials
@@ -29,6 +30,7 @@ from trainshed.event_loop import EventLoop
 from trainshed.frameworks import served
 from trainshed.process import Clock
 
+from .debug_servers import DebugServers
 from .health import HealthServer, LoopLagMonitor, listening_sockets
 from .job_collector import JobCollector
 from .leader_election import LeaderElector, LeaseConfig
@@ -92,7 +94,7 @@ class Operator:
         for namespaced in self._caches.all.values() if settings.job_defaults.progress_logs else ():
             namespaced.reconciler.watchers.append(partial(self._followers.saw, namespaced.cache))
         self._polls = RasPolls(forward, self._controller.recorder, clock.now) if forward else None
-        self._stacks = StackReads(forward) if forward else None
+        self._stacks = StackReads(DebugServers(forward).read, _names_port) if forward else None
         for namespaced in self._caches.all.values():
             if self._stacks:
                 self._stacks.watch(namespaced.cache, namespaced.reconciler.watchers)
@@ -249,6 +251,10 @@ class Operator:
             gauges.served.labels(namespace).set(is_served)
         self._metrics.set_jobs(self._caches.states(), self._labels)
         return self._metrics.text()
+
+
+def _names_port(job: Job) -> bool:
+    return job.debug_port is not None
 
 
 def _reports_at(settings: Config) -> tuple[str | None, int] | None:

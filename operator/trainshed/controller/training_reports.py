@@ -52,9 +52,9 @@ class TrainingReports:
         #: By uid: what NCCL says of the ranks of a job, and since when this process looks after one that may hang.
         self.operations: dict[str, Operations] = {}
         self._watched: dict[str, datetime] = {}
-        #: By uid: where the ranks of a job that hangs are; and whether this process asks for that.
+        #: By uid: where the ranks of a job that hangs are; and of which jobs this process asks for that.
         self.stacks: dict[str, Stacks] = {}
-        self.asks_for_stacks = False
+        self.asks_for_stacks: Callable[[Job], bool] = lambda _job: False
 
     def report(self, key: JobKey, uid: str, status: TrainerStatus, pod: str = "") -> None:
         """Keep a report, whose time is that of its arrival, and wake the job soon if it says something new."""
@@ -105,8 +105,8 @@ class TrainingReports:
         if job.hang_deadline is None:
             return Signs()
         watched = self._watched.setdefault(job.uid, now)
-        asks = self.asks_for_stacks and job.debug_port is not None
-        return Signs(self.steps(job.uid), self.operations.get(job.uid), watched, self.stacks.get(job.uid), asks)
+        asks, stacks = self.asks_for_stacks(job), self.stacks.get(job.uid)
+        return Signs(self.steps(job.uid), self.operations.get(job.uid), watched, stacks, asks)
 
     def forget(self, uid: str) -> None:
         """Forget a deleted job."""

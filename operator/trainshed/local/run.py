@@ -79,7 +79,8 @@ class LocalController:
         client = ApiClient(RestClient(MemoryTransport(server)), TokenBucket())
         self._controller = Controller(client, scope, tasks.LocalObserver(), clock.now)
         self._controller.watch_pod_groups(())
-        self._cache = self._controller.caches.all[""].cache
+        only = self._controller.caches.all[""]
+        self._cache, self.watched = only.cache, (only.cache, only.reconciler.watchers)
         self._endpoint, self._now = endpoint, clock.now
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -200,7 +201,8 @@ class LocalRun:
         if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
             # The shell and the system may both send it for one terminal: it never counts as a second Ctrl-C.
             signal.signal(signal.SIGHUP, lambda *_: None if self._signals else self._hurry(loop, kubelet))
-        report = self._listen_for_stacks(loop, kubelet)
+        report = StackReport(self._options.jobs, kubelet.container, self._output)
+        report.listen(loop, *controller.watched)
         self._injector.start([(item.job.name, pod) for item in self._options.jobs for pod in item.pod_names])
         status = self._status_line()
         try:
@@ -222,11 +224,6 @@ class LocalRun:
             raise Refused
         if runtime.problem and not self._interrupted.is_set():
             raise Refused(runtime.problem)
-
-    def _listen_for_stacks(self, loop: asyncio.AbstractEventLoop, kubelet: Kubelet) -> StackReport:
-        report = StackReport(self._options.jobs, kubelet.container, self._output)
-        signal.signal(signal.SIGQUIT, lambda *_: loop.is_closed() or loop.call_soon_threadsafe(report.show))
-        return report
 
     def _terminate(self, kubelet: Kubelet, grace: float) -> None:
         self._stuck_at = min(self._stuck_at, asyncio.get_running_loop().time() + grace + STUCK)

@@ -3,9 +3,14 @@ r"""Prints what all ranks of a run are doing when the user asks for it: Ctrl-\, 
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from trainshed.api.job import Job
+from trainshed.api.objects import Pod
+from trainshed.api.signs import RankAt, StackGroup
+from trainshed.controller.stack_reads import StackReads
 from trainshed.local.runtimes.protocol import RuntimeContainer, StartFailed
 from trainshed.views.rows import listed
 
@@ -14,6 +19,8 @@ from .options import LocalJob
 from .output import Output
 
 if TYPE_CHECKING:
+    from trainshed.api.actions import Snapshot
+    from trainshed.controller.cache import Cache
     from trainshed.views.rank_stacks import Result
 
 #: Replicas that are read at a time, fewer than commands of an engine run at once, because others must not wait for
@@ -38,6 +45,32 @@ class StackReport:
         """Print the stacks as soon as they are read; nothing more while some are being read."""
         if self._task is None or self._task.done():
             self._task = tasks.start(self._show(), "stacks")
+
+    def listen(self, loop: asyncio.AbstractEventLoop, cache: Cache, watchers: list[Callable[[Snapshot], None]]) -> None:
+        """Show the stacks at SIGQUIT; read those of a job that hangs before it restarts."""
+        signal.signal(signal.SIGQUIT, lambda *_: loop.is_closed() or loop.call_soon_threadsafe(self.show))
+        StackReads(self.read, lambda _job: True).watch(cache, watchers)
+
+    async def read(self, job: Job, pods: tuple[Pod, ...]) -> tuple[StackGroup, ...]:
+        """Return where the ranks of a job are; raises `StacksError`."""
+        from trainshed.progress.stack_frames import StacksError, grouped  # noqa: PLC0415 - few runs need it
+        from trainshed.views import rank_stacks as view  # noqa: PLC0415 - as above
+
+        own = next(item.framework.container.name for item in self._jobs if item.job.name == job.name)
+        running = [(pod, found) for pod in pods if (found := self._find(pod.name, own) or self._find(pod.name, ""))]
+        results = await asyncio.gather(*(self._read(container) for _, container in running))
+        ranks = [
+            (pod, rank)
+            for (pod, _), result in zip(running, results, strict=True)
+            if not isinstance(result, Exception)
+            for rank in view.ranks_of(pod.name, result)
+        ]
+        stacks = [(_rank_at(index, pod, rank.process.rank), rank.frames) for index, (pod, rank) in enumerate(ranks)]
+        if not any(frames for _, frames in stacks):
+            errors = [str(one) for one in results if isinstance(one, Exception)]
+            errors += [rank.process.error for _, rank in ranks if rank.process.error]
+            raise StacksError(next(iter(errors), "no Python process runs"))
+        return grouped(stacks)
 
     def close(self) -> None:
         """Read no more."""
@@ -80,3 +113,7 @@ class StackReport:
                 return view.NotRead(f"it could not be read within {SECONDS:.0f} s")
             except (StartFailed, view.NotRead) as error:
                 return error
+
+
+def _rank_at(index: int, pod: Pod, rank: str) -> RankAt:
+    return RankAt(int(rank[:9]) if rank.isdecimal() else index, "", pod.name, pod.node)

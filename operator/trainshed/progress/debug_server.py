@@ -10,29 +10,21 @@ from __future__ import annotations
 import html
 import io
 import re
-from collections.abc import Hashable, Iterator
-
-import msgspec
+from collections.abc import Iterator
 
 from trainshed.api.foreign_text import one_line
 from trainshed.api.signs import RankAt, StackGroup
 
-from .stack_frames import MOST_FRAMES, MOST_TEXT, Frame, place_of, users_of, waits, where
+from .stack_frames import MOST_FRAMES, MOST_TEXT, Frame, StacksError, grouped
 
 #: The most bytes of an answer: a rank with many threads takes twenty kilobytes.
 MOST_BYTES = 16 * 1024 * 1024
-#: The most groups that are kept, and those that are returned, the ranks of one, and the characters of a frame.
-KEPT_GROUPS, GROUPS, RANKS, FRAME = 64, 8, 3, 120
 #: How an answer begins and ends.
 OK, END = re.compile(rb"HTTP/1\.[01] 200 "), b"</section>"
 #: The lines of an answer: whose the next ones are, that this rank does not answer, and its threads with their frames.
 RANK = re.compile(r"\s*<h2>Rank (\d{1,9}): https?://\[?([^\s/\]]{1,253}?)\]?(?::\d{1,5})?/")
 THREAD = re.compile(r"\s*(?:<pre>)?(?:Current thread|Thread) 0x")
 FRAME_LINE = re.compile(r'  File "(.{1,4096})", line (\d{1,9}) in (.{1,600})')
-
-
-class StacksError(Exception):
-    """There is no answer that can be used; the message is one sentence."""
 
 
 class StacksQuery:
@@ -63,30 +55,10 @@ class StacksQuery:
             raise StacksError(f"it is not PyTorch's debug server, or has failed: it answers {shown!r}")
         if not self.done:
             raise StacksError("PyTorch's debug server has closed the connection before it answered in full")
-        found = groups(page)
+        found = grouped(stacks(page))
         if not found:
             raise StacksError("what answers is not PyTorch's debug server: it names no ranks")
         return found
-
-
-class _Group(msgspec.Struct):
-    frames: tuple[Frame, ...]
-    count: int = 0
-    ranks: tuple[RankAt, ...] = ()
-
-
-def groups(page: bytes) -> tuple[StackGroup, ...]:
-    """Return the ranks by where they are: first those that do not answer, last those that wait for others."""
-    found: dict[Hashable, _Group] = {}
-    for rank, frames in stacks(page):
-        key = where(frames)
-        if key not in found and len(found) >= KEPT_GROUPS:
-            continue
-        group = found.setdefault(key, _Group(frames))
-        group.count += 1
-        group.ranks = (*group.ranks, rank)[:RANKS]
-    told = [_told(group) for group in found.values()]
-    return tuple(sorted(told, key=lambda one: (bool(one.place), one.waits, one.count))[:GROUPS])
 
 
 def stacks(page: bytes) -> Iterator[tuple[RankAt, tuple[Frame, ...]]]:
@@ -112,10 +84,3 @@ def stacks(page: bytes) -> Iterator[tuple[RankAt, tuple[Frame, ...]]]:
                 frames.append(Frame(found[3][:MOST_TEXT], found[1][-MOST_TEXT:], int(found[2])))
     if rank:
         yield rank, tuple(frames)
-
-
-def _told(group: _Group) -> StackGroup:
-    place, own = place_of(group.frames), users_of(group.frames)
-    by = own if own != place else None
-    place_text, by_text = (one_line(str(frame), FRAME) if frame else "" for frame in (place, by))
-    return StackGroup(group.count, group.ranks, place_text, by_text, waits=waits(group.frames))

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 import msgspec
 
 from trainshed.api.foreign_text import one_line
+from trainshed.api.signs import RankAt, StackGroup
 
 #: The folders of installed packages, and of Python's own modules.
 PACKAGES = re.compile(r"/(?:site|dist)-packages/")
@@ -21,6 +22,12 @@ COLLECTIVES = (
 )
 #: What is kept of a stack: frames of a thread, and characters of a text.
 MOST_FRAMES, MOST_TEXT = 60, 300
+#: The most groups that are kept, and those that are returned, the ranks of one, and the characters of a frame.
+KEPT_GROUPS, GROUPS, RANKS, FRAME = 64, 8, 3, 120
+
+
+class StacksError(Exception):
+    """The stacks of the ranks are not known; the message is one sentence."""
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True):
@@ -71,3 +78,30 @@ def where(frames: Sequence[Frame]) -> Hashable:
 def waits(frames: Iterable[Frame]) -> bool:
     """Return whether a rank with these frames waits for all others."""
     return any(frame.function.rpartition(".")[2] in COLLECTIVES for frame in frames)
+
+
+class _Group(msgspec.Struct):
+    frames: tuple[Frame, ...]
+    count: int = 0
+    ranks: tuple[RankAt, ...] = ()
+
+
+def grouped(stacks: Iterable[tuple[RankAt, tuple[Frame, ...]]]) -> tuple[StackGroup, ...]:
+    """Return the ranks by where they are: first those without frames, last those that wait for others."""
+    found: dict[Hashable, _Group] = {}
+    for rank, frames in stacks:
+        key = where(frames)
+        if key not in found and len(found) >= KEPT_GROUPS:
+            continue
+        group = found.setdefault(key, _Group(frames))
+        group.count += 1
+        group.ranks = (*group.ranks, rank)[:RANKS]
+    told = [_told(group) for group in found.values()]
+    return tuple(sorted(told, key=lambda one: (bool(one.place), one.waits, one.count))[:GROUPS])
+
+
+def _told(group: _Group) -> StackGroup:
+    place, own = place_of(group.frames), users_of(group.frames)
+    by = own if own != place else None
+    place_text, by_text = (one_line(str(frame), FRAME) if frame else "" for frame in (place, by))
+    return StackGroup(group.count, group.ranks, place_text, by_text, waits=waits(group.frames))

@@ -11,7 +11,8 @@ from support.debug_server import page
 from support.harness import Harness, a_spec
 from trainshed.api.signs import Operations
 from trainshed.client import Unavailable
-from trainshed.controller.stack_reads import MOST_PODS, StackReads
+from trainshed.controller.debug_servers import MOST_PODS, DebugServers
+from trainshed.controller.stack_reads import StackReads
 from trainshed.progress.debug_server import StacksQuery
 
 PORT = {"trainshed.dev/hang-deadline": "10m", "trainshed.dev/debug-server-port": "25999"}
@@ -56,7 +57,7 @@ async def a_hang(servers: Servers, annotations: dict[str, str], workers: int = 2
 
 def watch(harness: Harness, servers: Servers) -> StackReads:
     """Let the reconciler ask."""
-    reads = StackReads(servers)
+    reads = StackReads(DebugServers(servers).read, lambda job: job.debug_port is not None)
     harness.reconciler.watchers.clear()
     reads.watch(harness.view, harness.reconciler.watchers)
     return reads
@@ -127,7 +128,7 @@ async def test_what_the_ranks_did_is_known_after_the_restart():
 async def test_an_operator_that_ends_between_the_answer_and_the_restart_loses_neither():
     server = Servers(chief_0=page("stacks"))
     harness = await a_hang(server, RESTART)
-    while "PyTorch" not in message(harness):
+    while "stacks" not in message(harness):
         await settle(harness, 1)
     for known in (harness.view.training.stacks, harness.view.training.operations, harness.view.training._watched):
         known.clear()  # what another process does not know

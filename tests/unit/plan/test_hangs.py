@@ -216,7 +216,7 @@ def test_what_the_ranks_do_is_stored_and_said_before_a_job_restarts(job, signs, 
     assert (deleted(waits), waits.status, waits.requeue_at == at(690)) == ([], before, job is RESTARTED)
     read = decide(signs, 670, job=job, status=before)
     assert (deleted(read), event_reasons(read)) == ([], ["PyTorchJobStalled"])
-    assert stalled(read).startswith(f"{stalled(waits)}; PyTorch's debug server: ")
+    assert stalled(read).startswith(f"{stalled(waits)}; stacks: ")
     assert stalled(read).endswith(words)
     assert read.events[0].message.endswith(words)
     after = decide(signs, 671, job=job, status=read.status)
@@ -225,8 +225,8 @@ def test_what_the_ranks_do_is_stored_and_said_before_a_job_restarts(job, signs, 
         return
     assert len(deleted(after)) == 4
     stored = parse_status({"status": status_document(after.status)}).failure
-    evidence, _, found = stalled(read).partition(": ")[2].partition("; PyTorch's ")
-    assert stored.termination_message == f"PyTorch's {found}\n{evidence}"
+    evidence, _, found = stalled(read).partition(": ")[2].partition("; stacks: ")
+    assert stored.termination_message == f"stacks: {found}\n{evidence}"
 
 
 def test_what_another_leader_has_stored_of_the_ranks_is_kept_and_not_waited_for():
@@ -244,7 +244,7 @@ def test_a_restart_waits_only_so_long_for_what_the_ranks_do(signs):
     assert deleted(decide(signs, 689, job=RESTARTED, status=before)) == []
     after = decide(signs, 690, job=RESTARTED, status=before)
     assert len(deleted(after)) == 4
-    assert "PyTorch" not in after.status.failure.termination_message
+    assert "stacks" not in after.status.failure.termination_message
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,17 @@ from hypothesis import strategies as st
 from support.debug_server import HEAD, page
 from trainshed.api.signs import RankAt, StackGroup
 from trainshed.progress import debug_server
-from trainshed.progress.debug_server import StacksError, StacksQuery, groups
+from trainshed.progress.debug_server import StacksQuery, stacks
+from trainshed.progress.stack_frames import GROUPS, RANKS, StacksError, grouped
 
 REDUCE = ("all_reduce (torch/distributed/distributed_c10d.py:3252)", "train (hanging_ranks.py:37)")
 WAIT = StackGroup(2, (RankAt(0, "mnist-master-0"), RankAt(2, "mnist-worker-1")), *REDUCE, waits=True)
 LATE = (RankAt(1, "mnist-worker-0"),)
+
+
+def groups(page: bytes) -> tuple[StackGroup, ...]:
+    """The groups of a page."""
+    return grouped(stacks(page))
 
 
 def asked(content: bytes) -> StacksQuery:
@@ -95,8 +101,8 @@ def test_of_many_ranks_some_are_kept():
     alone = [a_rank(number, frame(f"f{number}")) for number in range(500)]
     same = [a_rank(number, frame("g")) for number in range(500)]
     found = groups("".join(same + alone).encode())
-    assert len(found) == debug_server.GROUPS
-    assert len(groups("".join(same).encode())[0].ranks) == debug_server.RANKS
+    assert len(found) == GROUPS
+    assert len(groups("".join(same).encode())[0].ranks) == RANKS
     assert groups("".join(same).encode())[0].count == 500
 
 

@@ -76,7 +76,7 @@ def test_a_job_that_runs_again_after_a_hang_is_told_who_was_behind_and_what_the_
     still = f"NCCL RAS: no count has moved for 10 min 0 s, in 12 answers; {behind}"
     assert lines["Failure"] == (
         f"41s ago: worker-0 made no progress 10 min 1 s after start: {still}",
-        f"| PyTorch's debug server: {known}",
+        f"| stacks: {known}",
         f"| {still}",
     )
 

@@ -17,7 +17,7 @@ from .phrases import duration, enumeration, plural
 #: The most ranks that are named, and how many medians a rank lags that is named before others that lag.
 MOST_NAMED, MEDIANS = 3, 2
 #: What stands before the stacks in the condition, and the most bytes of them.
-STACKS, MOST_STACKS = "; PyTorch's debug server: ", 480
+STACKS, MOST_STACKS = "; stacks: ", 480
 
 
 def stalled(facts: Facts, late: Steps | None, still: Operations | None) -> ConditionUpdate:
@@ -98,7 +98,8 @@ def _group(group: StackGroup) -> str:
 
 
 def _where(one: LateRank | RankAt) -> str:
-    return f"{one.pod} on {one.node}" if one.pod else f"on {one.node}" if one.node else f"host {one.host}"
+    on = f"on {one.node}" if one.node else ""
+    return " ".join(filter(None, (one.pod, on))) or f"host {one.host}"
 
 
 def _rank(one: LateRank) -> str:
