@@ -27,7 +27,7 @@ def all_metrics() -> Metrics:
     metrics.on_reconcile(seen(job, a_pod("worker-0", "Running")))
     metrics.on_status_stored(seen(job), failed)
     metrics.on_status_stored(seen(job), Status(attempts={"Worker": 1}))
-    spent = TimeSpent({JobPhase.RUNNING: 60}, JobPhase.RESTART, T0)
+    spent = TimeSpent({JobPhase.RUNNING: 60}, JobPhase.RESTART, T0, lost_work=9)
     metrics.on_status_stored(seen(a_job(worker=1, template=GPU)), Status(time_spent=spent))
     metrics.count_error(ApiError("x"))
     metrics.count_request("GET", "pods", 200)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from importlib.metadata import version
 from typing import NamedTuple
@@ -315,18 +315,21 @@ class Metrics:
 
     def on_reconcile(self, snapshot: Snapshot) -> None:
         """Count the pods that have failed since the last reconcile of the job, and observe its startup time."""
+        self._time.on_reconcile(snapshot)
         self._count(snapshot, "failed_pods", self._failed_pods.count_new(snapshot))
         if (seconds := self._starting.observe(snapshot)) is not None:
             self._startup_times.labels(snapshot.framework.label).observe(seconds)
 
-    def forget(self, key: JobKey) -> None:
+    def forget(self, key: JobKey, now: datetime) -> None:
         """Forget what is kept of a deleted job; the counters stay."""
+        self._time.forget(key, now)
         self._failed_pods.forget(key)
         self._starting.forget(key)
 
     def step_down(self) -> None:
         """Forget what is kept of all jobs: another replica counts now."""
         self._failed_pods, self._starting = FailedPods(), StartupTimes()
+        self._time.step_down()
 
     def count_action(self, snapshot: Snapshot, action: Action, *, success: bool) -> None:
         """Count an action that succeeded or failed."""

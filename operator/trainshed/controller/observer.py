@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Protocol
 
 from trainshed.api.actions import Action, Snapshot
@@ -31,8 +32,8 @@ class Observer(Protocol):
         """Observe the job at the start of a reconcile, which may yet fail."""
         return
 
-    def forget(self, key: JobKey) -> None:
-        """Forget a deleted job."""
+    def forget(self, key: JobKey, now: datetime) -> None:
+        """Forget a job that was deleted, as is known now."""
         return
 
     def on_status_stored(self, snapshot: Snapshot, after: Status) -> None:

@@ -84,7 +84,7 @@ class Reconciler:
         except ApiError as error:
             return Result(error=error)
         snapshot = self._cache.snapshot(key, now)
-        self._forget_others(key, snapshot.job.uid if snapshot else "")
+        self._forget_others(key, snapshot.job.uid if snapshot else "", now)
         if snapshot is None:
             return Result()
         for saw in self.watchers:
@@ -106,11 +106,11 @@ class Reconciler:
         self._debounce, self._rejections, self._statuses = StatusDebounce(), StatusRejections(), StatusWrites()
         self._executor.step_down()
 
-    def _forget_others(self, key: JobKey, uid: str) -> None:
+    def _forget_others(self, key: JobKey, uid: str, now: datetime) -> None:
         """Forget what is remembered by name of a job that is gone; one with another uid may have its name already."""
         if self._uids.get(key, uid) != uid:
             self._debounce.forget(key)
-            self._metrics.forget(key)
+            self._metrics.forget(key, now)
             self._rejections.forget(key)
             self._statuses.forget(key)
             self._executor.updates.forget(key)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from prometheus_client import CollectorRegistry, Counter
 
 from trainshed.api.actions import Snapshot
+from trainshed.api.job import Job, JobKey
 from trainshed.api.status import Status
-from trainshed.api.time_spent import GOODPUT_CLASSES, LOST_WORK_CLASS, WAITING, JobPhase
+from trainshed.api.time_spent import GOODPUT_CLASSES, LOST_WORK_CLASS, WAITING, JobPhase, TimeSpent
 from trainshed.fit.amounts import UNIT, Amounts, times, total
 from trainshed.fit.demands import pod_amounts
 
@@ -15,10 +18,15 @@ MAX_RESOURCES, OTHERS = 16, "other"
 
 
 class SpentTime:
-    """The counters of time; a phase is counted when it is over, once, by the process that stores that it is."""
+    """The counters of time; a phase is counted when it is over, once, by the process that stores that it is.
+
+    The last phase of a job that is deleted is over then.
+    """
 
     def __init__(self, own: CollectorRegistry) -> None:
         self._resources: set[str] = set()
+        #: The jobs that are in a phase, with the label of their framework and their time until then.
+        self._open: dict[JobKey, tuple[Job, str, TimeSpent]] = {}
         self._seconds = Counter(
             "trainshed_job_phase_seconds",
             "Seconds that jobs have spent in phases that are over.",
@@ -31,24 +39,55 @@ class SpentTime:
             ("framework", "resource", "phase", "class"),
             registry=own,
         )
-
         self._lost_work = Counter(
             "trainshed_job_lost_work_seconds",
             "Seconds of training that was done again after restarts, of jobs whose steps are known.",
             ("framework", "class"),
             registry=own,
         )
+        self._lost_resources = Counter(
+            "trainshed_job_lost_work_resource_seconds",
+            "Seconds of each extended resource that jobs had asked for, in training that was done again.",
+            ("framework", "resource", "class"),
+            registry=own,
+        )
 
     def on_status_stored(self, snapshot: Snapshot, after: Status) -> None:
         """Count the phases that the stored status has more of than the one before."""
-        before, now, label = snapshot.status.time_spent.seconds, after.time_spent.seconds, snapshot.framework.label
-        lost = after.time_spent.lost_work - snapshot.status.time_spent.lost_work
-        self._lost_work.labels(label, LOST_WORK_CLASS).inc(max(0, lost))
-        for phase, seconds in now.items():
-            if (more := seconds - before.get(phase, 0)) <= 0:
+        self._count((snapshot.job, snapshot.framework.label, snapshot.status.time_spent), after.time_spent)
+        self._remember(snapshot, after.time_spent)
+
+    def on_reconcile(self, snapshot: Snapshot) -> None:
+        """Remember in which phase the job is."""
+        self._remember(snapshot, snapshot.status.time_spent)
+
+    def forget(self, key: JobKey, now: datetime) -> None:
+        """Count the last phase of a deleted job, if it was in one."""
+        if known := self._open.pop(key, None):
+            self._count(known, known[2].until(now))
+
+    def step_down(self) -> None:
+        """Forget all jobs: another replica counts now."""
+        self._open.clear()
+
+    def _remember(self, snapshot: Snapshot, spent: TimeSpent) -> None:
+        if spent.phase:
+            self._open[snapshot.job.key] = snapshot.job, snapshot.framework.label, spent
+        else:
+            self._open.pop(snapshot.job.key, None)
+
+    def _count(self, known: tuple[Job, str, TimeSpent], now: TimeSpent) -> None:
+        job, label, before = known
+        devices = _devices(job) if now != before else {}
+        if (lost := now.lost_work - before.lost_work) > 0:
+            self._lost_work.labels(label, LOST_WORK_CLASS).inc(lost)
+            for resource, amount in devices.items():
+                self._lost_resources.labels(label, self._bounded(resource), LOST_WORK_CLASS).inc(lost * amount / UNIT)
+        for phase, seconds in now.seconds.items():
+            if (more := seconds - before.seconds.get(phase, 0)) <= 0:
                 continue
             self._seconds.labels(label, phase, GOODPUT_CLASSES.get(phase, "")).inc(more)
-            for resource, amount in _devices(snapshot).items() if phase not in WAITING else ():
+            for resource, amount in devices.items() if phase not in WAITING else ():
                 labels = label, self._bounded(resource), phase, GOODPUT_CLASSES.get(phase, "")
                 self._resource_seconds.labels(*labels).inc(more * amount / UNIT)
 
@@ -64,8 +103,7 @@ class SpentTime:
         return resource if resource in self._resources else OTHERS
 
 
-def _devices(snapshot: Snapshot) -> Amounts:
+def _devices(job: Job) -> Amounts:
     """Return the extended resources that all replicas of a job request: their names have the domain of a vendor."""
-    groups = snapshot.job.groups
-    found = total(times(pod_amounts(group.template.get("spec") or {}, "requests"), group.count) for group in groups)
+    found = total(times(pod_amounts(group.template.get("spec") or {}, "requests"), group.count) for group in job.groups)
     return {name: amount for name, amount in found.items() if "/" in name and amount}

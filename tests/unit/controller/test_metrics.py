@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from prometheus_client import Metric
 
-from support.builders import T0, a_job, a_pod, look, pods_of, running, seen
+from support.builders import T0, a_job, a_pod, at, look, pods_of, running, seen
 from support.replace import replace
 from trainshed.api.actions import (
     CreateDependent,
@@ -77,10 +77,32 @@ def test_the_seconds_of_a_phase_and_of_its_devices_are_counted_once_when_it_is_s
     assert value(name, {**running, "phase": "Init", "class": "OTHER"}) == 0
     lost = {"framework": "tensorflow", "class": "WASTED_PROGRESS_FROM_DISRUPTION"}
     assert value("trainshed_job_lost_work_seconds_total", lost) == 7
+    assert value("trainshed_job_lost_work_resource_seconds_total", lost | {"resource": "nvidia.com/gpu"}) == 112
     name = "trainshed_job_resource_seconds_total"
     assert [value(name, labels | {"resource": "nvidia.com/gpu"}) for labels in (running, restart)] == [1120, 112]
     assert value(name, restart | {"resource": "other"}) == 5 * 2 * 7, "of twenty-one resources"
     assert value(name, {**running, "phase": "Queued", "resource": "nvidia.com/gpu"}) is None
+
+
+@pytest.mark.parametrize("event", ["stored", "reconciled", "over", "another leads", "deleted before"])
+def test_the_last_phase_of_a_job_is_counted_when_it_is_deleted(event):
+    job, metrics = a_job(worker=2), Metrics()
+    ended = Status(time_spent=TimeSpent({JobPhase.RUNNING: 60}, None, at(60)))
+    runs = Status(time_spent=TimeSpent({}, JobPhase.RUNNING, T0))
+    if event == "reconciled":
+        metrics.on_reconcile(seen(job, status=runs))
+    else:
+        metrics.on_status_stored(seen(job), runs)
+    if event == "over":
+        metrics.on_status_stored(seen(job, status=runs), ended)
+    elif event == "another leads":
+        metrics.step_down()
+    elif event == "deleted before":
+        metrics.forget(job.key, at(60))
+    metrics.forget(job.key, at(60))
+    labels = {"framework": "tensorflow", "phase": "Running", "class": ""}
+    found = metrics.registry.get_sample_value("trainshed_job_phase_seconds_total", labels)
+    assert found == (None if event == "another leads" else 60)
 
 
 def test_a_suspension_is_not_counted_as_a_restart():
