@@ -17,6 +17,7 @@ from trainshed.api.coerce import format_time
 from trainshed.api.framework import child_name
 from trainshed.api.job import Job, ProgressSource
 from trainshed.api.objects import Phase, Pod
+from trainshed.api.status import TrainerStatus
 from trainshed.client import ApiError, Forbidden
 from trainshed.client.transport import Path, RestClient
 from trainshed.plan.messages import job_events
@@ -48,13 +49,14 @@ log = logging.getLogger(__name__)
 
 
 class LogSource(msgspec.Struct, frozen=True):
-    """A container whose log is followed: that of the replica that leads a job."""
+    """A container whose log is followed: that of the replica that leads a job. `reported` is the stored report."""
 
     cache: Cache
     job: Job
     pod: str
     uid: str
     container: str
+    reported: TrainerStatus | None = None
 
     @property
     def path(self) -> Path:
@@ -68,30 +70,38 @@ class LogSource(msgspec.Struct, frozen=True):
 
 
 class LogReader:
-    """What is known from the log of a source. `since` is when something arrived last, None at first."""
+    """What is known from the log of a source. `since` is when something arrived last, None at first.
 
-    def __init__(self, source: LogSource, now: Callable[[], datetime]) -> None:
+    What the log had said before the last report that is stored is read, but is no news.
+    """
+
+    def __init__(self, source: LogSource, now: Callable[[], datetime], known: datetime | None = None) -> None:
         self._source, self._now = source, now
         own = source.job.log_expression
-        self._tracker = Tracker(MAX_LINES, by_expression(own) if own else parse)
+        self._tracker = Tracker(MAX_LINES, by_expression(own) if own else parse, stamped=True, known=known)
         self._timer: asyncio.TimerHandle | None = None
         self._reported = -REPORT_EVERY
+        self._told = 0.0
         self.since: datetime | None = None
 
     def query(self, *, last: bool = False) -> dict[str, str]:
         """Return the options with which the log is opened, also again; the last time for what it has then."""
         self._tracker.reopened(_clock())
         how = {"limitBytes": str(LAST_BYTES)} if last else {"follow": "true"}
-        query = {"container": self._source.container, "tailLines": str(MAX_LINES if last else TAIL), **how}
+        lines = {"tailLines": str(MAX_LINES if last else TAIL), "timestamps": "true"}
+        query = {"container": self._source.container, **lines, **how}
         if self.since:
-            query["sinceTime"] = format_time(self.since - timedelta(seconds=OVERLAP))
+            query["sinceTime"] = format_time(self.since)
         return query
 
-    def take(self, piece: bytes) -> int:
-        """Read a piece of the log, and report soon if it says something; return the number of its lines."""
-        self.since, before = self._now(), self._tracker.updated
-        lines = self._tracker.feed(piece, _clock())
-        if self._tracker.updated > before and self._timer is None:
+    def take(self, piece: bytes, most: int = MAX_LINES) -> int:
+        """Take a piece of the log, and report soon if it says something; return the number of lines that were read."""
+        before = self._tracker.updated
+        lines = self._tracker.feed(piece, _clock(), most)
+        # Of a line that has not ended, which may be long, the log shows only the parts that are new.
+        within = self._tracker.last_line is None or self._tracker.within_line
+        self.since = self._now() - timedelta(seconds=OVERLAP) if within else self._tracker.last_line
+        if (self._tracker.updated > before or self._tracker.behind) and self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_at(self._reported + REPORT_EVERY, self.report)
         return lines
@@ -102,8 +112,8 @@ class LogReader:
             return
         self._timer.cancel()
         self._timer, self._reported = None, _clock()
-        if found := self._tracker.progress(_clock()):
-            job = self._source.job
+        if (found := self._tracker.progress(_clock())) and found.updated > self._told:
+            job, self._told = self._source.job, found.updated
             self._source.cache.training.report(job.key, job.uid, found.status(self._now()), self._source.pod)
 
     def end(self) -> None:
@@ -158,7 +168,10 @@ class LogFollowers:
 
     async def _follow(self, source: LogSource) -> None:
         """Read the log until the pod has ended, also after an interruption and a restart of the container."""
-        reader, pause = LogReader(source, self._now), FIRST_PAUSE
+        stored = source.cache.training.of(source.job.uid) or source.reported
+        # The time of a report is stored without parts of its second.
+        known = stored.updated + timedelta(seconds=1) if stored else None
+        reader, pause = LogReader(source, self._now, known), FIRST_PAUSE
         try:
             while source.writes():
                 began = _clock()
@@ -210,11 +223,10 @@ class LogFollowers:
         return 0.0
 
     def _take(self, reader: LogReader, piece: bytes) -> None:
-        """Let a reader take a piece, unless all logs together have had too many lines in this second."""
+        """Let a reader take a piece, of whose lines none is read yet if all logs have had too many in this second."""
         if int(_clock()) != self._second:
             self._second, self._lines = int(_clock()), 0
-        if self._lines < MAX_ALL_LINES:
-            self._lines += reader.take(piece)
+        self._lines += reader.take(piece, max(0, MAX_ALL_LINES - self._lines))
 
 
 def source_of(cache: Cache, snapshot: Snapshot) -> LogSource | None:
@@ -225,7 +237,7 @@ def source_of(cache: Cache, snapshot: Snapshot) -> LogSource | None:
     group = snapshot.job.of(replica.role) if replica else None
     if pod is None or group is None or not _runs(pod, group.container):
         return None
-    return LogSource(cache, snapshot.job, pod.name, pod.uid, group.container)
+    return LogSource(cache, snapshot.job, pod.name, pod.uid, group.container, snapshot.status.trainer)
 
 
 def _runs(pod: Pod, name: str) -> bool:

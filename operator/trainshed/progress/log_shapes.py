@@ -17,8 +17,8 @@ from trainshed.api.log_patterns import compiled
 LONGEST, LONGEST_TITLE, MOST_METRICS, MOST_TEXT = 2_000, 200, 32, 64
 #: No number of a step or an epoch is as large.
 LARGEST = 1e15
-#: Escape sequences of a terminal.
-ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+#: Escape sequences of a terminal, and what goes back to the start of a bar.
+ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x08+")
 NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)"
 #: Words before a bar or a step that is not one of the training, and those of a bar that is.
 OTHER = re.compile(
@@ -35,7 +35,7 @@ RICH = re.compile(
     r"^Epoch (?P<epoch>\d{1,15})/(?P<last>\d{1,15})\s+[━╸╺ ]+\s(?P<step>\d{1,15})/(?P<total>\d{1,15}) [\d:]+"
     r" • (?P<left>[\d:]{1,15})(?P<more>.*)"
 )
-KERAS = re.compile(r"^(?P<step>\d{1,15})/(?P<total>\d{1,15}) (?:[━╸\[])\S* ?(?P<more>.*)")
+KERAS = re.compile(r"^(?P<step>\d{1,15})/(?P<total>\d{1,15}) (?:[━╸\[]\S*|- \d+m?s -) ?(?P<more>.*)")
 KERAS_EPOCH = re.compile(r"^Epoch (?P<epoch>\d{1,15})/(?P<epochs>\d{1,15})$")
 RECORD = re.compile(r"\{.*\}")
 PAIR = re.compile(rf"""["'](\w[\w/. -]{{0,63}})["']\s*:\s*["']?({NUMBER})\b""")
@@ -68,7 +68,8 @@ Metrics = tuple[tuple[str, str], ...]
 class LineReport(msgspec.Struct, frozen=True):
     """What a line says: None or empty where it says nothing.
 
-    An `epoch` is how many are over, and a part of the next. If `of_epoch`, step and total begin again with each epoch.
+    An `epoch` is how many are over, and a part of the next; if `numbered`, it is the number of one, and programs begin
+    with 0 or 1. If `of_epoch`, step and total begin again with each epoch.
     `remaining` are the seconds until the total. `bar` is whether the line is a progress bar, of which a program may
     have others; `title` is what stands before it.
     """
@@ -80,6 +81,7 @@ class LineReport(msgspec.Struct, frozen=True):
     metrics: Metrics = ()
     remaining: float | None = None
     of_epoch: bool = False
+    numbered: bool = False
     bar: bool = False
     title: str = ""
 
@@ -133,8 +135,8 @@ def _bar(text: str) -> LineReport | None:
     if re.fullmatch(r"(?i)epochs?:?", title):
         return LineReport(epoch=float(step), epochs=total, metrics=metrics, bar=True, remaining=_seconds(found["left"]))
     return LineReport(
-        step, total, _over(epoch), _int(epoch, "epochs"), metrics, _seconds(found["left"]),
-        of_epoch=epoch is not None, bar=True, title=title,
+        step, total, _epoch(epoch), _int(epoch, "epochs"), metrics, _seconds(found["left"]),
+        of_epoch=epoch is not None, numbered=_is_number(epoch), bar=True, title=title,
     )  # fmt: skip
 
 
@@ -151,11 +153,10 @@ def _rich(text: str) -> LineReport | None:
 
 def _keras(text: str) -> LineReport | None:
     if found := KERAS_EPOCH.match(text):
-        return LineReport(epoch=float(found["epoch"]) - 1, epochs=int(found["epochs"]))
-    if found := KERAS.match(text):
-        return LineReport(
-            int(found["step"]), int(found["total"]), metrics=tuple(_assigned(found["more"])), of_epoch=True
-        )
+        return LineReport(epoch=float(found["epoch"]), epochs=int(found["epochs"]), numbered=True)
+    # A bar without a loss is one of predict().
+    if (found := KERAS.match(text)) and (metrics := tuple(_assigned(found["more"]))):
+        return LineReport(int(found["step"]), int(found["total"]), metrics=metrics, of_epoch=True)
     return None
 
 
@@ -188,7 +189,7 @@ def _torch_example(text: str) -> LineReport | None:
         return None
     metrics = tuple(_metrics(found["more"]))
     return LineReport(
-        int(found["step"]), int(found["total"]), float(found["epoch"]) - 1, metrics=metrics, of_epoch=True
+        int(found["step"]), int(found["total"]), float(found["epoch"]), metrics=metrics, of_epoch=True, numbered=True
     )
 
 
@@ -218,8 +219,8 @@ def _words(text: str) -> LineReport | None:
     if first is None or not (metrics or total) or OTHER.search(text[: first.start()]):
         return None
     return LineReport(
-        _int(step, "step"), total, _over(epoch), _int(epoch, "epochs"), metrics,
-        of_epoch=bool(epoch and step and step["total"] and "." not in epoch["epoch"]),
+        _int(step, "step"), total, _epoch(epoch), _int(epoch, "epochs"), metrics,
+        of_epoch=bool(step and step["total"] and _is_number(epoch)), numbered=_is_number(epoch),
     )  # fmt: skip
 
 
@@ -266,8 +267,10 @@ def _int(found: re.Match[str] | None, group: str) -> int | None:
     return _whole(found[group]) if found and group in found.re.groupindex and found[group] else None
 
 
-def _over(found: re.Match[str] | None) -> float | None:
-    """Return how many epochs are over: `epoch 3/10` is the third one, and `epoch 3` the one after three others."""
-    if found is None:
-        return None
-    return float(found["epoch"]) - (1 if found["epochs"] else 0)
+def _epoch(found: re.Match[str] | None) -> float | None:
+    return float(found["epoch"]) if found else None
+
+
+def _is_number(found: re.Match[str] | None) -> bool:
+    """Return whether an epoch is a number of one, and not how much is done, such as 0.5."""
+    return found is not None and "." not in found["epoch"]

@@ -100,7 +100,9 @@ def test_what_the_log_of_the_master_says_is_in_the_status_to_the_last_line():
     async def story(it: Followed) -> None:
         await it.start("a")
         await it.start("quiet", annotations={})
-        assert it.logs.opened == [("a-master-0", {"container": "pytorch", "follow": "true", "tailLines": "10"})]
+        assert it.logs.opened == [
+            ("a-master-0", {"container": "pytorch", "tailLines": "10", "timestamps": "true", "follow": "true"})
+        ]
         await it.say("a-master-0", "starts\nstep 10/100 loss=0.5\nstep 2", 20)
         assert it.status()["trainerStatus"]["step"] == 10
         await it.say("a-master-0", "0/100 loss=\xff0.4\r", 20)
@@ -165,7 +167,7 @@ def test_what_a_log_says_after_it_broke_off_is_read_when_the_pod_ends_before_it_
         it.world.set_pod("a-master-0", "Succeeded")
         await asyncio.sleep(2)
         ((_, last),) = it.logs.opened[opened:]
-        assert (last.keys(), it.logs.open) == ({"container", "tailLines", "limitBytes", "sinceTime"}, 0)
+        assert (last.keys(), it.logs.open) == ({"container", "tailLines", "timestamps", "limitBytes", "sinceTime"}, 0)
         await asyncio.sleep(30)
         assert (it.status()["trainerStatus"]["step"], it.status()["progress"]) == (100, "step 100")
 

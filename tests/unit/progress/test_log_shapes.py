@@ -21,7 +21,7 @@ MEGATRON = (
 
 
 def said(line: str) -> tuple:
-    """What a line says: step, total, epochs that are over, epochs, the first metric, and whether it is of an epoch."""
+    """What a line says: step, total, the epoch, epochs, the first metric, and whether it is of an epoch."""
     report = parse(line)
     assert report is not None
     return (report.step, report.total, report.epoch, report.epochs, *report.metrics[:1], report.of_epoch)
@@ -39,8 +39,13 @@ def said(line: str) -> tuple:
             (40, 40, 2.0, 3, ("train_loss", "0.004"), True),
         ),
         (KERAS, (12, 100, None, None, ("accuracy", "0.91"), True)),
+        (
+            "20/20 - 1s - 13ms/step - loss: 0.1245 - val_loss: 0.12",
+            (20, 20, None, None, ("loss", "0.1245"), True),
+        ),
+        (f"{KERAS}{chr(8) * 70}", (12, 100, None, None, ("accuracy", "0.91"), True)),
         ("12/100 [==>.........] - ETA: 3s - loss: 0.5", (12, 100, None, None, ("loss", "0.5"), True)),
-        ("Epoch 3/10", (None, None, 2.0, 10, False)),
+        ("Epoch 3/10", (None, None, 3.0, 10, False)),
         (
             "{'loss': '0.1234', 'grad_norm': '1.2', 'learning_rate': '5e-05', 'epoch': '0.5'}",
             (None, None, 0.5, None, ("loss", "0.1234"), False),
@@ -50,13 +55,13 @@ def said(line: str) -> tuple:
         ("  Total optimization steps = 1,000", (None, 1000, None, None, False)),
         ("  Num Epochs = 3", (None, None, None, 3, False)),
         (MEGATRON, (100, 5000, None, None, ("learning rate", "1.000000E-04"), False)),
-        ("Train Epoch: 2 [640/60000 (1%)]\tLoss: 2.3", (640, 60000, 1.0, None, ("Loss", "2.3"), True)),
+        ("Train Epoch: 2 [640/60000 (1%)]\tLoss: 2.3", (640, 60000, 2.0, None, ("Loss", "2.3"), True)),
         ("Epoch: [0][ 10/100]\tTime  0.1 ( 0.2)\tLoss 6.9e+00", (10, 100, 0.0, None, ("Loss", "6.9e+00"), True)),
         ("| epoch   1 |   200/ 2928 batches | loss  8.10", (200, 2928, 1.0, None, ("loss", "8.10"), True)),
         ("[12]\ttrain-rmse:0.12345\ttest-rmse:0.2", (12, None, None, None, ("train-rmse", "0.12345"), False)),
         ("step 1,100/2,000 loss=0.31", (1100, 2000, None, None, ("loss", "0.31"), False)),
         ("iter 100: loss 4.1234, time 12.3ms", (100, None, None, None, ("loss", "4.1234"), False)),
-        ("epoch 2/3 train_loss: nan", (None, None, 1.0, 3, ("train_loss", "nan"), False)),
+        ("epoch 2/3 train_loss: nan", (None, None, 2.0, 3, ("train_loss", "nan"), False)),
     ],
 )
 def test_a_line_of_a_training_is_read(line, expected):
@@ -72,6 +77,7 @@ def test_a_line_of_a_training_is_read(line, expected):
         "{'train_runtime': '9.1', 'train_loss': '0.5', 'epoch': '3'}",
         '{"level": 3, "msg": "ready"}',
         "Validation step 3/10 loss 0.5",
+        "20/20 ━━━━━━━━━━ 0s 2ms/step",
     ],
 )
 def test_other_lines_say_nothing(line):
