@@ -91,8 +91,10 @@ def parse(line: str) -> LineReport | None:
     text = ANSI.sub("", line[-LONGEST:]).strip()
     if not any(character.isdigit() for character in text):
         return None
-    found = (shape(text) for shape in SHAPES)
-    return next((report for report in found if report), None)
+    for mark, shape in SHAPES:
+        if mark in text and (report := shape(text)):
+            return report
+    return None
 
 
 def by_expression(written: str) -> Callable[[str], LineReport | None]:
@@ -224,16 +226,17 @@ def _words(text: str) -> LineReport | None:
     )  # fmt: skip
 
 
-SHAPES: tuple[Callable[[str], LineReport | None], ...] = (
-    _bar,
-    _rich,
-    _keras,
-    _megatron,
-    _torch_example,
-    _booster,
-    _announced,
-    _record,
-    _words,
+#: The shapes of lines, the first one of which counts, each with what a line of it has in any case.
+SHAPES: tuple[tuple[str, Callable[[str], LineReport | None]], ...] = (
+    ("%|", _bar),
+    ("•", _rich),
+    ("/", _keras),
+    ("iteration", _megatron),
+    ("Epoch:", _torch_example),
+    ("]\t", _booster),
+    (" = ", _announced),
+    ("}", _record),
+    ("", _words),
 )
 
 
