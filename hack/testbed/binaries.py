@@ -64,6 +64,11 @@ GROUPS = {
         1,
     ),
     "kind": Group("sigs.k8s.io/kind", {"kind": "sigs.k8s.io/kind"}, 1),
+    "krew": Group(
+        "sigs.k8s.io/krew",
+        {name: f"sigs.k8s.io/krew/cmd/{name}" for name in ("krew", "validate-krew-manifest")},
+        2,
+    ),
     "kube-score": Group("github.com/zegl/kube-score", {"kube-score": "github.com/zegl/kube-score/cmd/kube-score"}, 1),
     "training-operator": Group(
         "github.com/kubeflow/training-operator",
