@@ -241,10 +241,8 @@ def _usual_start(
     facts: Facts, pair: tuple[Replica, Pod], begin: datetime, *, probed: bool
 ) -> tuple[datetime, ...] | None:
     """Return when a pod that has only run was created, got a node, ran and was ready; None for any other pod."""
-    replica, pod = pair
-    if not pod.quiet or not pod.scheduled or facts.finished(replica) or (probed and not pod.ready):
-        return None
-    if (own := facts.own_container(pod)) is None:
+    (replica, pod), own = pair, facts.own_container(pair[1]) if pair[1].quiet else None
+    if own is None or not pod.scheduled or facts.finished(replica) or (probed and not pod.ready):
         return None
     created = pod.created or begin
     scheduled = max(created, pod.scheduled)
