@@ -242,7 +242,9 @@ FIELDS = {
     "status.trainerStatus.estimatedRemainingSeconds": "Seconds until the end of the training, as estimated.",
     "status.trainerStatus.step": "The number of steps that are done.",
     "status.trainerStatus.totalSteps": "The number of steps of the whole training.",
-    "status.trainerStatus.epoch": "The epoch, as the training numbers it, or how many are done, with a part of the current one.",
+    "status.trainerStatus.epoch": (
+        "The epoch, as the training numbers it, or how many are done, with a part of the current one."
+    ),
     "status.trainerStatus.stepsPerSecond": "The speed over the last reports.",
     "status.trainerStatus.lastUpdatedTime": "When the operator got the report.",
     "status.trainerStatus.metrics": "The last values of the metrics that the training reports; at most 32.",
