@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial as of
 
 from support.builders import FRAMEWORKS, T0, a_job, a_pod, at, look, pods_of, run_policy, running, seen
+from support.queue_stories import GANG, NO_HELP, NODES_ARE, POLICY, QUEUES, RUNTIME, WEBHOOK, in_queue
 from support.replace import replace
 from trainshed.api.actions import LostPod, Snapshot
 from trainshed.api.framework import JobDefaults
@@ -15,7 +16,7 @@ from trainshed.api.status import TrainerStatus
 from trainshed.plan import plan
 from trainshed.plan.facts import Facts
 from trainshed.views import story
-from trainshed.views.kueue_queue import Queue, QueuePlace
+from trainshed.views.kueue_queue import Queue
 from trainshed.views.story import Beside, Story
 
 IMAGE, NODES = "registry.example/train:1", ("node-a", "node-b")
@@ -23,7 +24,6 @@ LIMITS = {"nvidia.com/gpu": 8, "memory": "2Gi"}
 TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\nValueError: bad batch'
 ENDED = {"waiting": False, "reason": "Error", "before": None, "exit_code": 1, "message": TRACEBACK}
 GPUS = "0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
-GANG = "Resources were found for 3 pods while sub-group worker requires 4 pods for gang scheduling."
 PULL = f'Back-off pulling image "{IMAGE}": ErrImagePull: failed to resolve reference "{IMAGE}": not found'
 #: Seconds from the start of a run until a replica fails.
 FAILED = 3600
@@ -69,13 +69,13 @@ def told(job: Job, *looks: Look, until: float = 10, start: bool = False, probe: 
     return story.tell(facts, {"metadata": {"labels": labels}, "spec": {"runPolicy": more}}, beside)
 
 
-def waits(*containers: dict, second: float = 150, job: Job | None = None, **fields) -> Story:
+def waits(*containers: dict, second: float = 150, until: float = 10, job: Job | None = None, **fields) -> Story:
     """One pod does not run for some time, all others do."""
     job = job or a_training()
     found = tuple(Container(**{"name": "pytorch", "image": IMAGE} | change) for change in containers)
     known = {"phase": "Pending", "node": "node-b", "created": T0, "scheduled": at(1), "containers": found} | fields
     pods = ready(job, a_pod("worker-1", **known))
-    return told(job, (40, pods, {}), (second, pods, {}))
+    return told(job, (min(40, second), pods, {}), (second, pods, {}), until=until)
 
 
 def held(reason: str, message: str = "", **fields) -> Story:
@@ -202,23 +202,18 @@ def suspended(queue: Queue | None = None, *, queued: bool = True, until: float =
     return told(a_training(policy=run_policy(suspend=True), queued=queued), (10, [], {}), queue=queue, until=until)
 
 
-def in_queue(*conditions: tuple[str, str, str, str], place: QueuePlace | None = None, **fields) -> Queue:
-    """A Workload with these conditions: type, status, reason, message."""
-    since = {"lastTransitionTime": "2026-01-01T12:00:10Z"}
-    names = ("type", "status", "reason", "message")
-    status = {"conditions": [dict(zip(names, item, strict=True), **since) for item in conditions]}
-    metadata = {"name": "pytorchjob-mnist-1a2b3", "namespace": "ml"}
-    known: dict = {"metadata": metadata, "spec": {"queueName": "gpus"}, "status": status}
-    known |= {path: {**known[path], **value} for path, value in fields.items()}
-    return Queue(known, place=place)
+def suspends() -> Story:
+    job, status = a_training(policy=run_policy(suspend=True)), running(a_training())
+    pods = [replace(pod, deleting=True, deletion_timestamp=at(730), grace=30) for pod in ready(job)]
+    status = look(job, *pods, status=status, now=at(700)).status
+    return story.tell(Facts(seen(job, *pods, status=status, now=at(703))), {"metadata": {}})
 
 
-PENDING, FLAVORS = ("QuotaReserved", "False", "Pending"), "couldn't assign flavors to pod set worker:"
-QUOTA = (*PENDING, f"{FLAVORS} insufficient unused quota for nvidia.com/gpu in flavor gpus, 8 more needed")
-TOO_MUCH = "insufficient quota for nvidia.com/gpu in flavor gpus, current podset request (24) > maximum capacity (16)"
-PREEMPTED = "Preempted to accommodate a workload (UID: 1, JobUID: 2) due to prioritization in the ClusterQueue"
-CHECKS = [{"name": "provisioning", "state": "Pending", "message": "waiting for 4 nodes of pool h100"}]
-LEFT = {"requeueState": {"count": 2, "requeueAt": "2026-01-01T12:06:10Z"}}
+def resumed() -> Story:
+    job = a_training()
+    status = look(replace(job, policy=run_policy(suspend=True)), status=running(job), now=at(700)).status
+    status = look(job, status=status, now=at(710)).status
+    return story.tell(Facts(seen(job, status=status, now=at(715))), {"metadata": {}})
 
 
 def unseen(job: Job, second: float = 600, **spec: object) -> Story:
@@ -262,18 +257,21 @@ def changed_template() -> Story:
     return told(replace(job, groups=groups), (7190, pods, {}), start=True)
 
 
+RUNS = {"waiting": False, "reason": "", "ready": True}
+FAILED_INIT = (
+    Container("fetch", init=True, exit_code=3, reason="Error", started=at(5), finished=at(FAILED)),
+    Container("pytorch", waiting=True, reason="PodInitializing"),
+)
 UNMOUNTED = {"waiting": True, "reason": "ContainerCreating"}
 INIT = {"name": "prep", "init": True}
-RUNTIME = (
-    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed:"
-    ' unable to start container process: exec: "trains.py": executable file not found in $PATH'
-)
-WEBHOOK = 'admission webhook "policy.example" denied the request: every pod needs the label team'
-POLICY = "ValidatingAdmissionPolicy 'team' with binding 'team' denied request: every pod needs the label team"
 STORIES: dict[str, Callable[[], Story]] = {
     # Pods that are not created.
     "quota": of(quota, "mnist-master-0"),
     "quota-too-small": of(quota, "mnist-worker-1", "mnist-master-0", "mnist-worker-0", most=16),
+    "quota-demands-figures": of(
+        *(refused, "Forbidden"),
+        'pods "mnist-master-0" is forbidden: failed quota: memory: must specify requests.memory for: pytorch',
+    ),
     "webhook": of(refused, "DeniedByWebhook", WEBHOOK),
     "policy": of(refused, "DeniedByPolicy", POLICY),
     "webhook-down": of(refused, "WebhookUnavailable", 'failed calling webhook "policy.example": connection refused'),
@@ -300,12 +298,15 @@ STORIES: dict[str, Callable[[], Story]] = {
     "configuration": of(held, "CreateContainerConfigError", 'secret "wandb" not found'),
     "container-creation": of(held, "CreateContainerError", "context deadline exceeded"),
     "command": of(held, "RunContainerError", RUNTIME),
+    "volume-in-the-first-seconds": of(waits, UNMOUNTED, sandbox_ready=False, second=1, until=2),
     "volume": of(waits, UNMOUNTED, sandbox_ready=False),
     "slow-image": of(waits, UNMOUNTED, second=400),
     "init-container-runs": of(waits, INIT | {"started": at(10)}, {"waiting": True}, second=400),
     "init-container-fails": of(loops, main={"waiting": True}, **INIT),
     "sidecar-fails": of(loops, main={"started": at(5), "ready": True}, name="proxy"),
     "crash-loop": loops,
+    "init-container-failed": of(fails, "Never", ended=None, phase="Failed", containers=FAILED_INIT),
+    "crash-loop-runs": of(loops, **dict(RUNS, started=at(99))),
     "crash-loop-begins": of(loops, restarts=0, **dict(ENDED, finished=at(52))),
     "crash-loop-without-end": of(loops, None),
     "unschedulable": of(unplaced, message=GPUS),
@@ -313,7 +314,16 @@ STORIES: dict[str, Callable[[], Story]] = {
     "gang-without-room": of(unplaced, message=GANG),
     "gang-queue-is-full": of(unplaced, message="OverLimit: small quota has reached the allowable limit of CPU cores."),
     "scheduling-gate": of(unplaced, "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"),
-    "unbound-volume": of(unplaced, message='0/4 nodes are available: persistentvolumeclaim "data" not found.'),
+    "missing-claim": of(unplaced, message='0/4 nodes are available: persistentvolumeclaim "data" not found.'),
+    "unbound-volume": of(
+        unplaced, message="0/4 nodes are available: pod has unbound immediate PersistentVolumeClaims."
+    ),
+    "no-label": of(unplaced, message=f"{NODES_ARE} 4 node(s) didn't match Pod's node affinity/selector. {NO_HELP}"),
+    "no-label-and-no-room": of(
+        *(unplaced, "Unschedulable"),
+        f"{NODES_ARE} 1 node(s) had untolerated taint {{node-role.kubernetes.io/control-plane: }}, 1 Insufficient cpu,"
+        f" 2 node(s) didn't match Pod's node affinity/selector. {NO_HELP}",
+    ),
     "no-scheduler": of(unplaced, ""),
     "startup-deadline-ahead": of(held, "ImagePullBackOff", PULL, job=a_training(startup_deadline=600)),
     "startup-deadline": of(held, "ImagePullBackOff", PULL, job=a_training(startup_deadline=120)),
@@ -365,24 +375,13 @@ STORIES: dict[str, Callable[[], Story]] = {
     "succeeded": of(ended, clean="Running"),
     "ends-in-queue": of(ended, queue=in_queue(("Admitted", "True", "", "")), clean="Running"),
     "suspended": of(suspended, queued=False),
+    "suspends": suspends,
+    "resumed": resumed,
     "invalid": of(invalid, started=False),
     "invalid-after-start": of(invalid, started=True),
     "is-deleted": deletes,
     # Kueue.
-    "queue": of(suspended, in_queue(QUOTA, place=QueuePlace(2, 5, 7))),
-    "queue-as-far-as-seen": of(suspended, in_queue(QUOTA, place=QueuePlace(0, 3))),
-    "queue-too-small": of(suspended, in_queue((*PENDING, f"{FLAVORS} {TOO_MUCH}"), place=QueuePlace(0, 1))),
-    "queue-missing": of(suspended, in_queue((*PENDING, "LocalQueue gpus doesn't exist"))),
-    "queue-evicted": of(
-        suspended, in_queue(("Evicted", "True", "PodsReadyTimeout", "Exceeded 5m"), QUOTA, status=LEFT)
-    ),
-    "queue-preempted": of(suspended, in_queue(("Preempted", "True", "InClusterQueue", PREEMPTED), QUOTA)),
-    "queue-inactive": of(suspended, in_queue(QUOTA, spec={"active": False})),
-    "queue-checks": of(
-        suspended, in_queue(("QuotaReserved", "True", "", "reserved"), status={"admissionChecks": CHECKS})
-    ),
-    "queue-without-workload": of(suspended, Queue()),
-    "queue-not-to-be-read": of(suspended, Queue(refused=True)),
+    **{name: of(suspended, queue) for name, queue in QUEUES.items()},
     "queue-admitted": lambda: told(
         job := a_training(queued=True), (7190, ready(job), {}), start=True, queue=in_queue(("Admitted", "True", "", ""))
     ),

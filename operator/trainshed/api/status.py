@@ -185,7 +185,12 @@ class Retries(msgspec.Struct, frozen=True):
     @property
     def total(self) -> int:
         """The number of restarts by the operator that count, and of containers by the kubelet."""
-        return self.used + self.container_restarts + self.deleted_pod_container_restarts
+        return self.used + self.in_place
+
+    @property
+    def in_place(self) -> int:
+        """The number of restarts of containers by the kubelet."""
+        return self.container_restarts + self.deleted_pod_container_restarts
 
     def wait(self, now: datetime) -> bool:
         """Return whether the back-off delay still runs.

@@ -107,8 +107,8 @@ def backoff_limit_reached(facts: Facts, failed: FailureGroup) -> bool:
 
 def container_restarts_exhausted(facts: Facts) -> bool:
     """Return whether the kubelet has restarted containers as often as backoffLimit allows; 0 allows no restart."""
-    limit, retries = facts.job.policy.backoff_limit, facts.observed.retries
-    return limit is not None and retries.container_restarts + retries.deleted_pod_container_restarts >= max(limit, 1)
+    limit = facts.job.policy.backoff_limit
+    return limit is not None and facts.observed.retries.in_place >= max(limit, 1)
 
 
 def scope(facts: Facts, failed: FailureGroup) -> RestartScope:

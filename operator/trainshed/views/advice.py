@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import re
+
 from trainshed.api.coerce import parse_count
 from trainshed.api.job import Document
 from trainshed.api.status import BACKOFF_LIMIT, DEADLINE, STARTUP_DEADLINE, Failure
 from trainshed.plan.failures import APPLICATION, DISRUPTION, HANG, INFRASTRUCTURE
+
+from .cluster_advice import CLAIM, FORBIDDEN, GANG, NO_CLAIM, QUEUE_LIMIT, SCHEDULING, for_placing
 
 #: What is said of a job that is not over, after one of the cases below.
 RETRIED = "Trainshed tries again by itself."
@@ -21,15 +25,6 @@ FREE = "The job restarts by itself, and that does not count against backoffLimit
 #: What is said of one that has failed.
 OVER = "A job that is over does not run again: delete it, and create it again."
 
-SCHEDULING = (
-    "No node takes the pods; the scheduler's message says what is short. Request less, add nodes, or wait until other "
-    "jobs end: the job starts by itself then. kubectl describe nodes shows what is free, and whether a node has such a "
-    "resource at all; a taint needs a toleration in the template."
-)
-CLAIM = (
-    "A PersistentVolumeClaim of the template does not exist or is not bound, so that no node can be chosen. kubectl "
-    "describe pvc says why; the job starts by itself once it is bound."
-)
 IMAGE = (
     "The image cannot be pulled. Check its name and tag, the imagePullSecrets of the template, and whether the node "
     "reaches the registry."
@@ -67,8 +62,7 @@ OTHERS = (
 #: Cases by Kubernetes' reason, or one of the operator, of what a replica waits for or has failed of.
 BY_REASON = {
     # Pods without a node.
-    "Unschedulable": SCHEDULING,
-    "SchedulerError": SCHEDULING,
+    **dict.fromkeys(("Unschedulable", "SchedulerError"), SCHEDULING),
     "SchedulingGated": (
         "The pods have a scheduling gate, which the controller that set it has to remove: kubectl get pod -o yaml "
         "shows spec.schedulingGates."
@@ -94,8 +88,8 @@ BY_REASON = {
         "The pod waits for an init container, whose log says what it does: trainshed logs {job} --container {container}"
     ),
     "CrashLoopBackOff": (
-        "The program ends again and again, and the kubelet waits longer each time, up to 5 minutes. Read the last "
-        "lines above, and fix the program. trainshed logs {job} --previous has the rest."
+        "The program ends again and again, and the kubelet waits longer each time, up to 5 minutes. Fix the program: "
+        "trainshed logs {job} --previous shows what it printed."
     ),
     # Failures of containers and pods.
     "OOMKilled": (
@@ -144,10 +138,7 @@ BY_REASON = {
         "A ResourceQuota of the namespace has no room: kubectl describe quota shows what is used. End other jobs, "
         "request less, or ask for more. The job goes on by itself once there is room."
     ),
-    "Forbidden": (
-        "The API server does not permit the pods; the message says why, such as a ServiceAccount that does not exist, "
-        "or Pod Security. Correct that."
-    ),
+    "Forbidden": "The API server does not permit the pods; the message says why. Correct that.",
     "Invalid": "The API server does not accept the pods; the message names the field of the template to correct.",
     "NamespaceTerminating": (
         "The namespace is being deleted, and this job with it. Create the job in another namespace."
@@ -177,27 +168,19 @@ BY_REASON = {
     ),
     "InvalidSpec": "The spec is not valid, and the message names the field. trainshed lint -f FILE finds this before.",
 }
-#: What is said of a gang, all of whose pods find room at once, or none.
-GANG = (
-    "The scheduler places all pods of the job at once, or none, and there is no room for all of them; its message says "
-    "what is short. The job starts by itself once there is. Request less, have fewer replicas, or wait until other "
-    "jobs end."
-)
-QUEUE_LIMIT = (
-    "The queue of the gang scheduler has reached its limit or its quota, which the message names: free nodes do not "
-    "help. Wait until other jobs of the queue end, request less, use another queue, or ask for a larger one."
-)
 #: Cases of a reason whose message has these words.
 BY_MESSAGE = {
+    ("Unschedulable", "persistentvolumeclaim .*not found"): NO_CLAIM,
     ("Unschedulable", "persistentvolumeclaim"): CLAIM,
     **{("Unschedulable", words): QUEUE_LIMIT for words in ("overlimit", "overquota")},
     **{("Unschedulable", words): GANG for words in ("pod group", "podgroup", "pod-group", "gang")},
     ("WaitingForPodGroup", "queue resource quota"): QUEUE_LIMIT,
     ("ContainerCreating", "is not mounted"): VOLUME,
     ("CrashLoopBackOff", "init container"): (
-        "The init container ends again and again, and no limit but trainshed.dev/startup-deadline ends that. Read its "
-        "last lines above, and fix it. trainshed logs {job} --container {container} --previous has the rest."
+        "The init container ends again and again, and no limit but trainshed.dev/startup-deadline ends that. Fix it: "
+        "trainshed logs {job} --container {container} --previous shows what it printed."
     ),
+    **{("Forbidden", words): text for words, text in FORBIDDEN.items()},
     ("PodStuckTerminating", "finalizers"): (
         "A controller keeps the pod by its finalizer: ask the owner of that controller why it does not remove it."
     ),
@@ -222,15 +205,10 @@ MEANWHILE = {
     **dict.fromkeys(("Forbidden", "DeniedByWebhook", "DeniedByPolicy", "WebhookUnavailable", "NameConflict"), RETRIED),
     **dict.fromkeys((reason for reason, text in BY_REASON.items() if text == OTHERS), RETRIED),
 }
-#: What the quota lacks also when nothing else runs: what the job asks for, and what is permitted.
-BEYOND_QUOTA = (
-    "The job alone asks for {amounts} that a ResourceQuota of the namespace permits, so it never has room. Request "
-    "less in the template, have fewer replicas, or ask for a larger quota."
-)
 BY_LIMIT = {
     DEADLINE: (
         "Raise activeDeadlineSeconds, or make the job shorter. The time that pods wait for nodes and images counts as "
-        "well: trainshed events {job} shows it as long as the pods exist."
+        "well: trainshed events {job} shows it as long as the API server keeps Events."
     ),
     BACKOFF_LIMIT: "The job has used all its restarts; the history shows whether they had the same cause.",
     STARTUP_DEADLINE: "Raise trainshed.dev/startup-deadline if nodes or images take that long.",
@@ -252,20 +230,24 @@ BY_CODE = {
         "node, suspect the node."
     ),
     134: "A native library gave up, usually CUDA or NCCL. If it is always on the same node, suspect the node.",
+    135: (
+        "SIGBUS: usually shared memory was used up, of which a container has 64 MiB. Mount an emptyDir with medium "
+        "Memory at /dev/shm, or use fewer workers of the data loader."
+    ),
+    **dict.fromkeys((132, 136), "The processor could not execute the program, often a build for another processor."),
     127: COMMAND,
     126: COMMAND,
 }
+#: What is said of other signals: 128 plus the number is the exit code of a program that one has ended.
+SIGNALS, SIGNAL = (
+    range(129, 160),
+    "A signal ended the program, which another process sent: a script, or the program itself.",
+)
 HUNG = (
     "The training made no progress. If that comes again on the same node, suspect the node or its network; if it is "
     "always at the same step, suspect the program. While it hangs, trainshed stacks {job} shows what each rank does."
 )
 BY_CLASS = {INFRASTRUCTURE: NODE, DISRUPTION: TAKEN, APPLICATION: PROGRAM, HANG: HUNG}
-#: What is said of resources that no node has at all: no other job can free them.
-NOT_OFFERED = (
-    "No node of the cluster offers {names}, so that no end of other jobs helps. Check the name of the resource; ask "
-    "the administrator whether the device plug-in runs on the nodes that have it, and whether there is a node pool "
-    "with it, which an autoscaler may have to add first."
-)
 #: What is said of a container that the kubelet has killed because of one of its probes.
 PROBE = (
     "The kubelet killed the container because a probe of it failed, as the kubelet says above. Correct the probe, or "
@@ -309,7 +291,11 @@ def for_failure(failure: Failure, limit: str = "", *, over: bool, probe: str = "
     `probe` is what is said of the probe because of which the kubelet has killed the container; empty without.
     """
     text = f"{failure.message} {failure.termination_message}"
-    known = _by_reason(failure.reason, text) or BY_CODE.get(failure.exit_code or 0) or BY_CLASS.get(failure.kind, "")
+    code = failure.exit_code or 0
+    by_code = BY_CODE.get(code, SIGNAL if code in SIGNALS and failure.kind == APPLICATION else "")
+    known = _by_reason(failure.reason, text) or by_code or BY_CLASS.get(failure.kind, "")
+    if failure.container and "--container" not in known:
+        known = known.replace("trainshed logs {job}", f"trainshed logs {{job}} --container {failure.container}")
     parts = [BY_LIMIT.get(limit, ""), "" if limit == DEADLINE else probe or known]
     parts.append(OVER if over else FREE if failure.kind in (INFRASTRUCTURE, DISRUPTION) else "")
     return " ".join(filter(None, parts))
@@ -324,5 +310,7 @@ def for_probe(kind: str, probe: Document) -> str:
 
 
 def _by_reason(reason: str, message: str) -> str:
-    found = (text for (known, words), text in BY_MESSAGE.items() if known == reason and words in message.lower())
-    return next(found, BY_REASON.get(reason, ""))
+    found = (
+        text for (known, words), text in BY_MESSAGE.items() if known == reason and re.search(words, message.lower())
+    )
+    return next(found, for_placing(message) if reason == "Unschedulable" else BY_REASON.get(reason, ""))

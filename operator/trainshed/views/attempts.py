@@ -7,8 +7,10 @@ from datetime import datetime, timedelta
 
 from trainshed.api import foreign_text
 from trainshed.api.coerce import parse_text, parse_time
-from trainshed.api.job import Document
-from trainshed.api.status import BACKOFF_LIMIT, MAX_RECENT_RESTARTS, ConditionType, Failure, Restart
+from trainshed.api.job import Document, Replica
+from trainshed.api.objects import Container, Pod
+from trainshed.api.status import BACKOFF_LIMIT, MAX_RECENT_RESTARTS, Condition, ConditionType, Failure, Restart
+from trainshed.plan import waiting
 from trainshed.plan.facts import Facts
 from trainshed.plan.failures import APPLICATION, HANG, TERMINATED
 from trainshed.plan.messages import replica_failures
@@ -33,13 +35,21 @@ def history(facts: Facts) -> Iterator[str]:
     before = [0 if len(restarts) < MAX_RECENT_RESTARTS else None, *(item.total_running_seconds for item in restarts)]
     attempts = list(zip(restarts, before, strict=False))
     yield from (_restart(facts.now, item, _ran(item, total)) for item, total in attempts[-RESTARTS:])
+    if (again := resumed(facts)) and not facts.job.queued:
+        yield f"{_ago(facts.now, again.changed)}: the job was resumed, and began again with new pods"
     if common := _pattern(restarts):
         yield common
     yield lost_time.sentence(facts.status, facts.now)
-    if in_place := retries.total - retries.used:
-        yield f"the kubelet has restarted containers {plural(in_place, 'time')} in their pods"
-    if retries.total and limit is not None:
-        yield f"{share(retries.total, limit, 'restart', ' of backoffLimit')} used"
+    if retries.in_place:
+        yield f"the kubelet has restarted containers {plural(retries.in_place, 'time')} in their pods"
+    if retries.total and limit is not None:  # each of the two has the limit for itself
+        yield f"{share(max(retries.used, retries.in_place), limit, 'restart', ' of backoffLimit')} used"
+
+
+def resumed(facts: Facts) -> Condition | None:
+    """Return the condition that says when the job was resumed, by `trainshed restart` too; None if it never was."""
+    found = facts.status.condition(ConditionType.SUSPENDED)
+    return None if found is None or found.true else found
 
 
 def _ran(item: Restart, before: int | None) -> int:
@@ -111,7 +121,7 @@ def failed_probe(failure: Failure, events: Iterable[Document]) -> str:
         message = parse_text(event.get("message"))
         is_probe = event.get("reason") == "Unhealthy" and message.startswith(("Liveness probe", "Startup probe"))
         if is_probe and any(abs(end - time) <= AT_ONCE for end in ends):
-            return message
+            return message.rstrip(": ")
     return ""
 
 
@@ -136,7 +146,7 @@ def _rest(facts: Facts, message: str) -> Iterator[str]:
     before, known, after = decisive.message.partition(message)
     if facts.status.limit_exceeded == BACKOFF_LIMIT and known:
         used = before.rpartition("limit: ")[2].removesuffix("last failure: ").rstrip("; ")
-        yield f"not retried: {used} (backoffLimit)"
+        yield f"not retried: {used}{'' if BACKOFF_LIMIT in used else f' ({BACKOFF_LIMIT})'}"
     for part in filter(None, after.split("; ") if known else ()):
         if not part.startswith("restarting "):
             yield part if part.endswith("failed afterwards") else f"not retried: {part}"
@@ -145,11 +155,19 @@ def _rest(facts: Facts, message: str) -> Iterator[str]:
 def _last_run(facts: Facts) -> Iterator[str]:
     for replica, pod in facts.current.items():
         for container in pod.containers:
-            if container.waiting and container.before and container.before.exit_code and container.before.message:
+            last = replica_failures.last_end(container)
+            if last and last.exit_code and last.message and _ends_again(facts, replica, pod, container):
                 own = container == facts.own_container(pod)
                 yield f"the last lines of {replica if own else f'container {container.name} of {replica}'}:"
-                yield from _last_lines(container.before.message, "")
+                yield from _last_lines(last.message, "")
                 return
+
+
+def _ends_again(facts: Facts, replica: Replica, pod: Pod, container: Container) -> bool:
+    """Return whether a container does not run, or ends so often that it is in a crash loop while it does."""
+    found = waiting.problem(facts, replica, pod)
+    loops = found is not None and found.reason == waiting.CRASH_LOOP and found.container == container.name
+    return loops or container.waiting or container.exit_code is not None
 
 
 def _last_lines(text: str, said: str) -> Iterator[str]:

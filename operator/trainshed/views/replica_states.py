@@ -16,7 +16,7 @@ from trainshed.plan import start_order
 from trainshed.plan.facts import Facts
 from trainshed.plan.messages import replica_failures, replica_problems
 from trainshed.plan.messages.phrases import plural
-from trainshed.plan.waiting import CRASH_LOOP, ERROR_DELAY, Problem, problem
+from trainshed.plan.waiting import CRASH_LOOP, CREATING, ERROR_DELAY, Problem, problem
 
 from .durations import human
 
@@ -40,10 +40,16 @@ def lines(facts: Facts) -> Iterator[str]:
     yield from found[:LINES]
     if len(found) > LINES:
         yield f"and {plural(len(found) - LINES, 'more group')} of replicas"
-    idle = facts.status.over or facts.status.true(ConditionType.SUSPENDED) or facts.job.policy.managed_elsewhere
-    for role in () if idle else facts.groups:
+    for role in () if _idle(facts) else facts.groups:
         if count := len(facts.missing.of(role)):
             yield f"{count} {counted(role, count)} {'has' if count == 1 else 'have'} no pod{_withheld(facts, role)}"
+
+
+def _idle(facts: Facts) -> bool:
+    """Return whether no pods are created for the job as it is."""
+    status, job = facts.status, facts.job
+    is_stopped = status.over or status.true(ConditionType.SUSPENDED) or job.policy.suspend
+    return is_stopped or job.deleting or job.policy.managed_elsewhere
 
 
 def _present(facts: Facts) -> Iterator[str]:
@@ -51,7 +57,7 @@ def _present(facts: Facts) -> Iterator[str]:
     groups: dict[tuple[str, ...], list[tuple[Replica, Pod, Doing]]] = defaultdict(list)
     old = {facts.replicas_by_pod[pod.name]: pod for pod in facts.stale}
     for replica, pod in (facts.current | old).items():
-        doing = OLD if replica in old else _doing(facts, replica, pod)
+        doing = (GONE if _idle(facts) else OLD) if replica in old else _doing(facts, replica, pod)
         groups[replica.role, *doing.key].append((replica, pod, doing))
     roles: dict[tuple[str, str], list[list[tuple[Replica, Pod, Doing]]]] = defaultdict(list)
     for members in groups.values():
@@ -64,8 +70,8 @@ def _present(facts: Facts) -> Iterator[str]:
         yield f"{names}: {does}{where if nodes else ''}{after}"
 
 
-#: What a pod of an earlier attempt does.
-OLD = Doing(("old",), "being deleted", ", to be replaced")
+#: What a pod of an earlier attempt does, and one of a job that gets no new pods.
+OLD, GONE = Doing(("old",), "being deleted", ", to be replaced"), Doing(("old",), "being deleted")
 
 
 def _doing(facts: Facts, replica: Replica, pod: Pod) -> Doing:
@@ -75,6 +81,8 @@ def _doing(facts: Facts, replica: Replica, pod: Pod) -> Doing:
     if pod.over:
         return Doing((pod.phase,), f"{'has succeeded' if pod.phase is Phase.SUCCEEDED else 'has failed'}")
     found = problem(facts, replica, pod)
+    if found and found.reason == CREATING and facts.now < found.since + min(found.delay, ERROR_DELAY):
+        found = None  # each pod is without network, volumes and image for some seconds
     if found and not found.aside:
         return _waiting(facts, found)
     beside = f"; beside it, {found.message}" if found else ""
@@ -101,6 +109,11 @@ def _waiting(facts: Facts, found: Problem) -> Doing:
     return Doing(("waiting", found.container, found.reason), "waiting", f" for {since}{reason}: {found.message}")
 
 
+def _is_said(found: Problem) -> bool:
+    """Return whether the scheduler or the kubelet has said what is wrong, which is no guess from the time it takes."""
+    return found.delay <= ERROR_DELAY and found.reason != CREATING
+
+
 def counted(role: str, count: int) -> str:
     """Return a role as the noun after a number."""
     return role if count == 1 or role.endswith("s") or role == "PS" else f"{role}s"
@@ -123,7 +136,7 @@ def waiting_for(facts: Facts) -> list[tuple[str, str]]:
     pods = ((replica, pod) for replica, pod in facts.current.items() if not pod.over and not pod.deleting)
     found = (problem(facts, replica, pod) for replica, pod in pods)
     lasting = (item for item in found if item and not item.aside)
-    late = [item for item in lasting if item.delay == ERROR_DELAY or facts.now >= item.since + item.delay]
+    late = [item for item in lasting if _is_said(item) or facts.now >= item.since + item.delay]
     late += filter(None, (_ended_in_place(facts, pod) for pod in facts.current.values() if not pod.over))
     return [(item.reason, item.message) for item in late]
 

@@ -23,7 +23,7 @@ from trainshed.plan.messages import job_conditions
 from trainshed.plan.messages.phrases import plural, share
 from trainshed.plan.start_order import NOT_CREATED
 
-from . import advice, attempts, kueue_queue, replica_states
+from . import advice, attempts, cluster_advice, kueue_queue, replica_states
 from .chapter import Chapter, Story
 from .durations import human
 from .replica_states import counted, short_of, waiting_for
@@ -34,6 +34,10 @@ PROMPT = timedelta(seconds=60)
 
 #: The reason with which the API server refuses a pod because of a ResourceQuota.
 QUOTA_EXCEEDED = "QuotaExceeded"
+
+
+#: Under these policies the kubelet restarts containers in their pods.
+IN_PLACE = {RestartPolicy.ON_FAILURE, RestartPolicy.ALWAYS}
 
 
 class Beside(msgspec.Struct, frozen=True):
@@ -82,11 +86,12 @@ HEADLINES = {
     ConditionType.RUNNING: "has been running for {since}: {ready}.",
     ConditionType.RESTARTING: "is restarting: {ready}.",
     ConditionType.BLOCKED: "has been blocked for {since}: {ready}.",
-    ConditionType.SUSPENDED: "has been suspended for {since}: it has no pods.",
+    ConditionType.SUSPENDED: "has been suspended for {since}: {left}.",
     ConditionType.SUCCEEDED: "has succeeded{ran}.",
     ConditionType.FAILED: "has failed{ran}.",
 }
-QUEUED = "has waited for Kueue for {since}: it has no pods."
+QUEUED = "has waited for Kueue for {since}: {left}."
+AGAIN = "was resumed {since} ago and does not run yet: {ready}."
 DELETED = "is being deleted."
 ELSEWHERE = "is managed by {manager}: Trainshed does nothing for it."
 UNSEEN = "was created {created} ago, and has no status: Trainshed has not seen it yet."
@@ -95,17 +100,21 @@ UNSEEN = "was created {created} ago, and has no status: Trainshed has not seen i
 def headline(facts: Facts, document: Document, queue: Queue | None) -> str:
     """Return what has become of the job, in one sentence."""
     job, status, decisive = facts.job, facts.status, facts.status.decisive
+    resumed = attempts.resumed(facts) if decisive and decisive.type is ConditionType.CREATED else None
     ready = sum(count.ready for count in facts.observed.replica_statuses.values())
     words = {
         "created": _ago(facts, job.created or facts.now),
-        "since": _ago(facts, decisive.changed) if decisive else "",
+        "since": _ago(facts, (resumed or decisive).changed) if decisive else "",
         "ready": f"{share(ready, job.size, 'replica')} ready",
+        "left": "its pods are being deleted" if facts.snapshot.pods else "it has no pods",
         "ran": f" after {human(((status.completion or facts.now) - status.start).total_seconds())}"
         if status.start
         else "",
         "manager": parse_text(_run_policy(document).get("managedBy")) or "another controller",
     }
     sentence = HEADLINES.get(decisive.type, UNSEEN) if decisive else UNSEEN
+    if resumed:
+        sentence = AGAIN
     if job.deleting:
         sentence = DELETED
     elif job.policy.managed_elsewhere:
@@ -297,15 +306,23 @@ def _limits(facts: Facts) -> Iterator[str]:
 
 
 def _restarts_left(facts: Facts) -> Iterator[str]:
-    used, limit = facts.status.retries.total, facts.job.policy.backoff_limit
-    if all(group.restart_policy is RestartPolicy.NEVER for group in facts.job.groups):
+    """Yield what ends the job: one failure more than the limit, but as many restarts of containers by the kubelet."""
+    retries, limit = facts.status.retries, facts.job.policy.backoff_limit
+    policies = {group.restart_policy for group in facts.job.groups}
+    if policies == {RestartPolicy.NEVER}:
         return
-    if limit is not None:
-        left = max(0, limit - used)
+    if limit is None:
+        if retries.total:
+            yield "It restarts without end, as it has no backoffLimit."
+        return
+    if retries.used or RestartPolicy.EXIT_CODE in policies:
+        left = max(0, limit - retries.used)
         more = f"After {plural(left, 'more restart')} a" if left else "The next"
         yield f"{more} failure of the program ends the job (backoffLimit {limit})."
-    elif used:
-        yield "It restarts without end, as it has no backoffLimit."
+    if policies & IN_PLACE and (retries.in_place or not retries.used):
+        left = max(1, limit - retries.in_place)
+        times = plural(left, "more time")
+        yield f"It fails once the kubelet has restarted its containers {times} (backoffLimit {limit})."
 
 
 def _left(facts: Facts, begin: datetime, seconds: float) -> str:
@@ -348,7 +365,7 @@ def _probe(facts: Facts, failure: Failure, said: str) -> str:
 
 def _not_offered(facts: Facts, absent: Sequence[str]) -> str:
     names = [name for name in short_of(facts) if name in absent]
-    return advice.NOT_OFFERED.format(names=" nor ".join(names)) if names else ""
+    return cluster_advice.NOT_OFFERED.format(names=" nor ".join(names)) if names else ""
 
 
 def _no_quota(facts: Facts, reason: str, message: str) -> str:
@@ -357,7 +374,7 @@ def _no_quota(facts: Facts, reason: str, message: str) -> str:
         return ""
     asked = total(times(pod_charge(as_mapping(group.template.get("spec"))), group.count) for group in facts.job.groups)
     found = never_fits(message, asked)
-    return advice.BEYOND_QUOTA.format(amounts=found, job="{job}") if found else ""
+    return cluster_advice.BEYOND_QUOTA.format(amounts=found, job="{job}") if found else ""
 
 
 def _while_it_waits(facts: Facts, decisive: Condition) -> str:

@@ -24,6 +24,7 @@ END = event(70, "Killing", "Stopping container pytorch")
     [
         ([END, event(70, "Unhealthy", WHY)], WHY),
         ([event(71, "Unhealthy", "Startup probe errored: no"), END], "Startup probe errored: no"),
+        ([event(70, "Unhealthy", "Liveness probe failed: "), END], "Liveness probe failed"),
         ([event(70, "Unhealthy", WHY)], ""),  # it has failed less often than its threshold
         ([event(50, "Unhealthy", WHY), END], ""),  # the end has another cause
         ([event(70, "Unhealthy", "Readiness probe failed: no"), END], ""),

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from support.builders import T0, at, running, seen
-from support.job_stories import STORIES, a_training, fails, ready
+from support.builders import T0, a_pod, at, run_policy, running, seen
+from support.job_stories import STORIES, a_training, fails, ready, told
 from support.replace import replace
 from trainshed import client
+from trainshed.api.objects import Container, TerminatedState
 from trainshed.api.status import Retries, TrainerStatus
 from trainshed.api.time_spent import JobPhase, TimeSpent
 from trainshed.client import ApiError
@@ -129,6 +130,111 @@ def test_where_the_time_has_gone_is_told_if_a_part_of_it_is_lost(seconds: dict[s
     phases = {JobPhase(phase): time for phase, time in seconds.items()}
     spent = TimeSpent(phases, JobPhase.RUNNING, T0, lost_work=known.pop("lost", 0))
     status = replace(running(job), **{"time_spent": spent, "retries": Retries(used=1), **known})
-    told = as_printed(story.tell(Facts(seen(job, *ready(job), status=status, now=at(3000))), {"metadata": {}}))
-    lines = [line[13:] for line in told.splitlines() if "all replicas ran" in line]
+    text = as_printed(story.tell(Facts(seen(job, *ready(job), status=status, now=at(3000))), {"metadata": {}}))
+    lines = [line[13:] for line in text.splitlines() if "all replicas ran" in line]
     assert lines == ([f"all replicas ran for {said}"] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "helps", "useless"),
+    [
+        ("Unschedulable", "4 Insufficient cpu.", ("Request less",), ("label", "toleration")),
+        ("Unschedulable", "4 Too many pods.", ("Request less",), ("toleration",)),
+        ("Unschedulable", "4 node(s) didn't match Pod's node affinity/selector.", ("lack a label",), ("Request less",)),
+        ("Unschedulable", "1 node(s) didn't match pod anti-affinity rules.", ("podAntiAffinity",), ("label",)),
+        (
+            "Unschedulable",
+            "2 node(s) didn't satisfy existing pods anti-affinity rules.",
+            ("podAntiAffinity",),
+            ("label",),
+        ),
+        ("Unschedulable", "2 node(s) didn't match pod topology spread constraints.", ("topologySpread",), ("label",)),
+        ("Unschedulable", "2 node(s) didn't have free ports for the requested pod ports.", ("hostPort",), ("label",)),
+        ("Unschedulable", "2 node(s) had volume node affinity conflict.", ("kubectl describe pv ",), ("label",)),
+        ("Unschedulable", "2 node(s) were unschedulable.", ("uncordon",), ("Request less",)),
+        ("Unschedulable", "1 node(s) had untolerated taint {gpu: yes}.", ("toleration",), ("Request less",)),
+        ("Unschedulable", "3 node(s) had untolerated taint(s).", ("toleration",), ("Request less",)),
+        *(
+            (
+                "Unschedulable",
+                f"1 node(s) had untolerated taint {{{taint}}}, 2 Insufficient cpu.",
+                helps,
+                ("toleration",),
+            )
+            for taint, helps in (
+                ("node-role.kubernetes.io/control-plane: ", ("Request less",)),
+                ("node.kubernetes.io/not-ready: ", ("Request less", "not ready")),
+                ("node.kubernetes.io/unschedulable: ", ("Request less", "uncordon")),
+            )
+        ),
+        (
+            "Unschedulable",
+            "1 node(s) had untolerated taint {gpu: yes}, 2 Insufficient cpu.",
+            ("less", "toleration"),
+            (),
+        ),
+        ("Unschedulable", "no cause that is known", ("kubectl describe nodes",), ("Request less",)),
+        ("Unschedulable", 'persistentvolumeclaim "data" not found.', ("create it",), ("kubectl describe pvc",)),
+        ("Forbidden", "failed quota: q: must specify limits.cpu for: pytorch", ("ResourceQuota",), ("ServiceAccount",)),
+        ("Forbidden", 'violates PodSecurity "restricted:latest": privileged', ("Pod Security",), ("ServiceAccount",)),
+        ("Forbidden", "maximum memory usage per Container is 1Gi, but limit is 2Gi", ("LimitRange",), ("Security",)),
+        ("Forbidden", "no PriorityClass with name high was found", ("priorityClassName",), ("Security",)),
+        ("Forbidden", 'pod rejected: RuntimeClass "kata" not found', ("runtimeClassName",), ("Security",)),
+        ("Forbidden", 'User "op" cannot create resource "pods" in API group ""', ("right",), ("Security",)),
+        ("Forbidden", "something new", ("the message says why",), ("Security", "ServiceAccount")),
+    ],
+)
+def test_each_cause_has_what_helps_against_it_and_nothing_else(reason, message, helps, useless):
+    found = advice.for_waiting(reason, f"0/4 nodes are available: {message} preemption: 4 Insufficient victims")
+    assert ([words for words in helps if words not in found], [words for words in useless if words in found]) == (
+        [],
+        [],
+    ), found
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(130, "A signal"), (135, "/dev/shm"), (136, "processor"), (1, "error of its own"), (3, "its own")],
+)
+def test_the_end_by_a_signal_is_no_error_of_the_program(code: int, said: str):
+    found = fails("Never", code=code, why="Error").chapters[-1].lines[0]
+    assert (said in found, "error of its own" in found) == (True, code < 128)
+
+
+@pytest.mark.parametrize(
+    ("policy", "limit", "known", "said"),
+    [
+        (
+            "OnFailure",
+            4,
+            {"container_restarts": 3},
+            ["It fails once the kubelet has restarted its containers 1 more time"],
+        ),
+        ("Always", 0, {}, ["It fails once the kubelet has restarted its containers 1 more time"]),
+        ("ExitCode", 4, {"used": 3}, ["After 1 more restart a failure of the program ends the job"]),
+        ("ExitCode", 2, {"used": 2}, ["The next failure of the program ends the job"]),
+        (
+            *("OnFailure", 4, {"used": 1, "container_restarts": 1}),
+            [
+                "After 3 more restarts a failure of the program ends the job",
+                "It fails once the kubelet has restarted its containers 3 more times",
+            ],
+        ),
+    ],
+)
+def test_restarts_by_the_operator_and_by_the_kubelet_have_the_limit_each_for_itself(policy, limit, known, said):
+    job = a_training(restart=policy, policy=run_policy(backoff_limit=limit))
+    status = replace(running(job), retries=Retries(**known))
+    found = story.tell(Facts(seen(job, *ready(job), status=status, now=at(60))), {"metadata": {}})
+    next_lines = [line for chapter in found.chapters if chapter.title == "Next" for line in chapter.lines]
+    assert next_lines == [f"{text} (backoffLimit {limit})." for text in said]
+
+
+def test_the_limit_that_has_ended_the_job_is_named_once():
+    before = TerminatedState(1, at(50), at(52), "Error", "bad batch")
+    own = Container("pytorch", waiting=True, reason="CrashLoopBackOff", restarts=2, before=before)
+    job = a_training(restart="OnFailure", policy=run_policy(backoff_limit=2))
+    pods = ready(job, a_pod("worker-1", "Running", node="node-b", created=T0, containers=(own,)))
+    lines = as_printed(told(job, (60, pods, {}), start=True)).splitlines()
+    (line,) = [line for line in lines if "not retried" in line]
+    assert line.endswith("not retried: containers were restarted 2 times in place (backoffLimit 2)"), lines
