@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,6 +23,7 @@ from support.virtual_time import VirtualTimeLoop
 from trainshed.api.framework import JobDefaults
 from trainshed.controller.namespaces import Scope
 from trainshed.frameworks import FRAMEWORKS
+from trainshed.local import tasks
 from trainshed.local.cluster import LocalCluster
 from trainshed.local.node.downward import NodeFacts
 from trainshed.local.node.environment import EnvironmentResolver, Gpus
@@ -277,7 +279,8 @@ def on_this_machine(request: JobRequest, happenings: tuple[Happening, ...], fold
 
     def begin() -> None:
         Kubelet(shared)
-        LocalController(cluster.server, Scope(FRAMEWORKS, JobDefaults()), now).start()
+        controller = LocalController(cluster.server, Scope(FRAMEWORKS, JobDefaults()), SimpleNamespace(now=now), None)
+        tasks.start(controller.start(), "controller")
         cluster.apply(request.document())
 
     loop.call_soon(begin)
