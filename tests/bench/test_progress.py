@@ -33,9 +33,9 @@ def test_a_job_that_reports_is_written_if_tables_show_more_and_others_never(plan
             for number in range(JOBS):
                 user.create(pytorchjob(f"job-{number}", Master=1))
             eventually(lambda: sum(pod["status"].get("phase") == "Running" for pod in user.pods()) == JOBS, 240)
-            time.sleep(3)
+            time.sleep(2)
             measure = Usage(Measured(operator, plane.audit_log), user.namespace)
-            quiet, writes = measure.during(6, "do not report")
+            quiet, writes = measure.during(4, "do not report")
             assert (writes, server.open) == (0, 0)
             began = time.monotonic()
             for number in range(JOBS):
