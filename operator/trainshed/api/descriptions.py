@@ -259,12 +259,13 @@ FIELDS = {
     "status.timeSpent.programStartupSeconds": (
         "Seconds in which all replicas ran and did not train yet: some were not ready, or there was no first step."
     ),
-    "status.timeSpent.runningSeconds": "Seconds in which all replicas ran that had not succeeded.",
+    "status.timeSpent.runningSeconds": "Seconds in which all replicas ran that had not succeeded; not while Stalled.",
+    "status.timeSpent.stalledSeconds": "Seconds without progress of a job that was Stalled (docs/hangs.md).",
     "status.timeSpent.restartSeconds": "Seconds from failures and disruptions until all replicas ran again.",
     "status.timeSpent.teardownSeconds": "Seconds in which the last pods ended.",
     "status.timeSpent.lostWorkSeconds": "Seconds of training that were done again, as far as steps are known.",
     "status.timeSpent.availabilityPercentage": (
-        "Share of ProgramStartup and Running in these seconds, but for those before admission and after the end."
+        "Share of ProgramStartup, Running and Stalled in these seconds, without those before admission or past the end."
     ),
     "status.timeSpent.goodputPercentage": (
         "Share of Running without lost work in the same seconds; missing if the training has reported no step."

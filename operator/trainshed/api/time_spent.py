@@ -20,6 +20,7 @@ class JobPhase(StrEnum):
     IMAGE_PULL = "ImagePull"
     PROGRAM_STARTUP = "ProgramStartup"
     RUNNING = "Running"
+    STALLED = "Stalled"
     RESTART = "Restart"
     TEARDOWN = "Teardown"
 
@@ -29,13 +30,13 @@ WAITING = (JobPhase.QUEUED, JobPhase.SUSPENDED)
 #: The phases before all replicas of a job run for the first time, or again after a suspension.
 STARTING = (JobPhase.SCHEDULING, JobPhase.INIT, JobPhase.IMAGE_PULL)
 #: The phases in which all replicas of a job run.
-ALL_RUN = (JobPhase.PROGRAM_STARTUP, JobPhase.RUNNING)
+ALL_RUN = (JobPhase.PROGRAM_STARTUP, JobPhase.RUNNING, JobPhase.STALLED)
 #: The phases of an admitted job, from its admission to its end: those that its availability is a share of.
 ADMITTED = (*STARTING, *ALL_RUN, JobPhase.RESTART)
 #: The classes of Google's goodput library (`BadputType`) that fit. It measures from the first start of the program on,
 #: and so has none for the time in a queue.
 GOODPUT_CLASSES: Mapping[JobPhase, str] = {
-    **dict.fromkeys((*STARTING, JobPhase.TEARDOWN), "OTHER"),
+    **dict.fromkeys((*STARTING, JobPhase.STALLED, JobPhase.TEARDOWN), "OTHER"),
     JobPhase.PROGRAM_STARTUP: "PROGRAM_STARTUP",
     JobPhase.RESTART: "INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION",
 }
@@ -81,7 +82,7 @@ class TimeSpent(msgspec.Struct, frozen=True):
 
     @property
     def goodput(self) -> int | None:
-        """The same without the programs' start and lost work; it says something only of a job whose steps are known."""
+        """The same without the programs' start, hangs and lost work; it says something only if the steps are known."""
         return self._percentage(self.total(JobPhase.RUNNING) - self.lost_work)
 
     def _percentage(self, seconds: int) -> int | None:

@@ -160,6 +160,12 @@ def _operations(facts: Facts) -> Operations | None:
     return found if found and (begun is None or found.moved >= begun) else None
 
 
+def moved(facts: Facts) -> tuple[datetime, ...]:
+    """Return when the job last had a new step, and an operation of its ranks, as far as that is known."""
+    steps, operations = facts.once(_steps), facts.once(_operations)
+    return (*((steps.advanced,) if steps else ()), *((operations.moved,) if operations else ()))
+
+
 def _begun(facts: Facts) -> datetime | None:
     """Return when the last of the framework's containers started, None if that is not known."""
     own = (facts.own_container(pod) for pod in facts.current.values())

@@ -23,7 +23,7 @@ from trainshed.api.objects import Container, Pod
 from trainshed.api.status import SAME_REPORT_INTERVAL, ConditionType, Failure, Restart, Status
 from trainshed.api.time_spent import ALL_RUN, JobPhase, TimeSpent
 
-from . import restarts
+from . import hangs, restarts
 from .conditions import MAX_CLOCK_SKEW
 from .facts import Facts
 
@@ -67,9 +67,11 @@ def with_time_spent(facts: Facts, after: Status) -> Status:
     if spent.since and not -MAX_CLOCK_SKEW < now - spent.since < now - (facts.job.created or EARLIEST) + MAX_CLOCK_SKEW:
         spent = replace(spent, since=now)  # no clock that is nearly right was behind this time
     if not _stopped(before) and spent.since:
-        for time, phase in _moves(facts, spent.phase, spent.since, now):
-            spent = spent.moved(phase, time)
-        spent = _with_first_report(facts, spent)
+        stalled = spent.phase is JobPhase.STALLED
+        for time, phase in _moves(facts, JobPhase.RUNNING if stalled else spent.phase, spent.since, now):
+            stalled &= phase is JobPhase.RUNNING
+            spent = spent.moved(JobPhase.STALLED if stalled else phase, time)
+        spent = _with_hang(facts, after, _with_first_report(facts, spent))
         if after.restarts_pods(before):
             spent = spent.moved(JobPhase.RESTART, now)
     if _stopped(after):
@@ -113,6 +115,20 @@ def _with_first_report(facts: Facts, spent: TimeSpent) -> TimeSpent:
         return spent
     trained = min(report.began - begin, timedelta(seconds=done / (report.steps_per_second or 1)))
     return replace(spent, phase=JobPhase.PROGRAM_STARTUP).moved(JobPhase.RUNNING, report.began - trained)
+
+
+def _with_hang(facts: Facts, after: Status, spent: TimeSpent) -> TimeSpent:
+    """Return the same with the time without progress of a job that is Stalled as a phase of its own.
+
+    It begins with the last progress, and ends with the next one; or as `Running` does, if there is none.
+    """
+    known, moved = (after.condition(ConditionType.STALLED), hangs.moved(facts))
+    if known and spent.phase is JobPhase.RUNNING:
+        return spent.moved(JobPhase.STALLED, min((*moved, known.changed)))
+    before = facts.status.condition(ConditionType.STALLED)
+    if before and known is None and after.true(ConditionType.RUNNING) and spent.phase is JobPhase.STALLED:
+        return spent.moved(JobPhase.RUNNING, min((time for time in moved if time > before.changed), default=facts.now))
+    return spent
 
 
 def _lost_work(facts: Facts, after: Status) -> int:

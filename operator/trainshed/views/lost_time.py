@@ -29,15 +29,16 @@ def sentence(status: Status, now: datetime) -> str:
     """
     spent = status.time_spent.until(now)
     admitted, restarts = spent.total(*ADMITTED), spent.total(JobPhase.RESTART)
-    availability, goodput = shares(status, now)
+    availability, goodput, hung = *shares(status, now), spent.total(JobPhase.STALLED)
     restarted = status.time_spent.total(JobPhase.RESTART) and (status.recent_restarts or status.retries.total)
     is_slow = admitted >= TOLD_FROM and ALMOST_NONE <= (spent.availability or 0) < ALMOST_ALL
-    if not (restarted or spent.lost_work or is_slow):
+    if not (restarted or spent.lost_work or hung or is_slow):
         return ""
     parts = (
         f"all replicas ran for {availability} of {human(admitted)}",
         (start := spent.total(*STARTING)) and f"its start took {human(start)}",
         (begin := spent.total(JobPhase.PROGRAM_STARTUP)) and f"its programs started for {human(begin)}",
+        hung and f"it made no progress for {exact(hung)}",
         restarts and f"restarts took {exact(restarts)}{'' if status.steps_known else SINCE_CHECKPOINT}",
         spent.lost_work and f"training that was done again took {exact(spent.lost_work)}",
         goodput and f"goodput {goodput}",

@@ -11,6 +11,7 @@ from support.replace import replace
 from trainshed.api import status_codec
 from trainshed.api.job import Job
 from trainshed.api.objects import Container, Pod, TerminatedState
+from trainshed.api.signs import Signs, Steps
 from trainshed.api.status import Restart, Status, TrainerStatus
 from trainshed.api.time_spent import NOTHING, JobPhase, TimeSpent
 from trainshed.plan import plan
@@ -366,3 +367,56 @@ def test_a_program_starts_until_its_run_makes_a_first_step(before, reports, seco
         status = status_codec.parse_status({"status": status_codec.status_document(status)})
     assert totals(status.time_spent, 200).get("ProgramStartup", 0) == seconds
     assert status.time_spent.total(*JobPhase) == (status.time_spent.since - T0).total_seconds()
+
+
+#: What is known of a job whose steps came each second from 40 s on, by the moment when the operator looks.
+HANGS = {
+    "it moves again": ({100: 70, 130: 129}, {}, {"Running": 30 + 11, "Stalled": 59}, 140),
+    "it hangs still": ({100: 70}, {}, {"Running": 30, "Stalled": 70}, 140),
+    "it pauses for less than a deadline": ({90: 70, 95: 94}, {}, {"Running": 60}, 100),
+    "another operator takes over that knows no step": (
+        {100: 70, 120: None, 130: 129},
+        {},
+        {"Running": 41, "Stalled": 59},
+        140,
+    ),
+    "it is restarted": (
+        {100: 70, 115: 70},
+        {"restarts_when_hung": True},
+        {"Running": 30, "Stalled": 30, "Restart": 40},
+        140,
+    ),
+    "a replica fails in the hang": (
+        {100: 70, 121: 70},
+        {"fails": 120},
+        {"Running": 30, "Stalled": 50, "Restart": 20},
+        140,
+    ),
+    "it succeeds in the hang": ({100: 70, 120: 70}, {"ends": 120}, {"Running": 30, "Stalled": 50}, 120),
+    "it is suspended in the hang": (
+        {100: 70, 120: 70},
+        {"suspended": 120},
+        {"Running": 30, "Stalled": 50, "Teardown": 20},
+        140,
+    ),
+    "nothing is known of its steps": ({100: None}, {}, {"Running": 100}, 140),
+}
+
+
+@pytest.mark.parametrize("more", [[], [60, 100, 101, 112, 119, 130, 131]], ids=["few looks", "more looks"])
+@pytest.mark.parametrize("name", HANGS)
+def test_the_time_without_progress_of_a_job_that_is_stalled_is_no_training(name, more):
+    steps, known, expected, end = HANGS[name]
+    known = dict(known)
+    fails, ends, suspended = (known.pop(word, None) for word in ("fails", "ends", "suspended"))
+    job, status = pair(hang_deadline=30, **known), Status()
+    lives = start(master={"ended": ends}, worker={"ended": fails, "code": 137})
+    for now in sorted({0, 39, *steps, *(time for time in more if time <= end)}):
+        advanced = steps[max((time for time in steps if time <= now), default=min(steps))]
+        signs = Signs(Steps(at(advanced), 30, 1.0, 1.0)) if advanced and now >= 60 else Signs()
+        changed = replace(job, policy=run_policy(suspend=True)) if suspended and now >= suspended else job
+        pods = [pod for life in lives if (pod := life.pod(changed, now))]
+        for _ in range(4):
+            snapshot = replace(seen(changed, *pods, status=status, now=at(now + 0.4)), signs=signs)
+            status = status_codec.parse_status({"status": status_codec.status_document(plan(snapshot).status)})
+    assert totals(status.time_spent, end) == STARTED | expected

@@ -119,6 +119,11 @@ def test_foreign_text_cannot_forge_a_line():
             ),
             f"99% of 152m; its programs started for 80s; restarts took 63s; {AGAIN} 10m6s; goodput 91%",
         ),
+        (
+            {"Running": 9000, "Stalled": 90},
+            {"trainer": TrainerStatus(T0, step=7)},
+            "100% of 3h21m; it made no progress for 90s; goodput 99%",
+        ),
         ({"ImagePull": 900, "Running": 6000}, {}, "90% of 165m; its start took 15m"),
         ({"ImagePull": 9, "Running": 6000}, {}, ""),
         ({"Queued": 10**6, "Running": 6000}, {}, ""),
