@@ -12,8 +12,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from trainshed.api.actions import Snapshot
-from trainshed.api.job import Replica
-from trainshed.api.objects import Phase
+from trainshed.api.objects import Phase, Pod
 from trainshed.api.signs import Operations, Steps
 from trainshed.api.status import MAX_STRAGGLERS, ConditionType, Failure, Status, Straggler
 
@@ -73,8 +72,9 @@ def next_check(facts: Facts) -> datetime | None:
 
 
 def failure_group(facts: Facts) -> FailureGroup | None:
-    """Return the hang as the failure of the replica that is behind, or of the first; None if it is not to be restarted.
+    """Return the hang as the failure of the replica that is behind, or of the job if that is not known.
 
+    It is None if the job is not to be restarted.
     The condition is stored already: so what was known of the hang is kept, and was said, before it is gone. If another
     process has noticed it, this one listens for as long as the deadline first. So are the stacks of its ranks, if they
     can be had.
@@ -88,9 +88,10 @@ def failure_group(facts: Facts) -> FailureGroup | None:
         return None
     if facts.snapshot.signs.asks and not standstill.is_diagnosed(known) and facts.now < _diagnosed_by(facts):
         return None
-    replica = _culprit(facts)
-    pod = facts.current[replica]
-    failure = Failure(pod.name, HANG, "NoProgress", None, pod.node, standstill.as_failure(known), facts.now)
+    late = _culprit(facts)
+    pod, node = (late.name, late.node) if late else ("", "")
+    failure = Failure(pod, HANG, "NoProgress", None, node, standstill.as_failure(known), facts.now)
+    replica = next((one for one, found in facts.current.items() if found is late), next(iter(facts.current)))
     return FailureGroup({replica: failure}, counted=1, together=True)
 
 
@@ -172,10 +173,13 @@ def _begun(facts: Facts) -> datetime | None:
     return max((container.started for container in own if container and container.started), default=None)
 
 
-def _culprit(facts: Facts) -> Replica:
-    """Return the replica of the rank that lags most, or else that alone does not wait for others, or the first one."""
+def _culprit(facts: Facts) -> Pod | None:
+    """Return the pod of the rank that lags most, or else that alone does not wait for others; None without a sign.
+
+    Steps show that the job hangs and not which rank: the replica that reports them waits for the others, too.
+    """
     operations, stacks = facts.snapshot.signs.operations, facts.snapshot.signs.stacks
     late = operations.late[0].pod if operations and operations.late else ""
     if not late and stacks and len(stacks.groups) > 1 and stacks.groups[0].count == 1:
         late = stacks.groups[0].ranks[0].pod
-    return next((replica for replica, pod in facts.current.items() if pod.name == late), next(iter(facts.current)))
+    return next((pod for pod in facts.current.values() if late and pod.name == late), None)

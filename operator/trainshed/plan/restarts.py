@@ -345,7 +345,7 @@ def record_restart(facts: Facts, failed: FailureGroup, status: Status, cause: Fa
     fresh = Restart(
         time=failure.time,
         attempt=status.retries.used + 1,
-        replica=str(replica),
+        replica=str(replica) if failure.pod else "",
         node=failure.node,
         kind=failure.kind,
         reason=failure.reason,
@@ -386,13 +386,13 @@ def record_recovery(facts: Facts, status: Status) -> Status:
 def _with_recovery(facts: Facts, restart: Restart) -> Restart:
     replica = facts.replicas_by_pod.get(f"{facts.job.name}-{restart.replica}")
     pod = facts.current.get(replica) if replica else None
-    begun = facts.status.start
-    started = _started(facts, pod) if pod else None
-    if restart.recovery_seconds is not None or started is None or (begun and restart.time < begun):
+    first, begun = _started(facts, pod) if pod else None, facts.status.start
+    known = first is not None or not restart.replica
+    if restart.recovery_seconds is not None or not known or (begun and restart.time < begun):
         return restart
     deciding = (other for replica, other in facts.current.items() if facts.goal and replica.role == facts.goal.role)
-    last = max((started, *(time for other in deciding if (time := _started(facts, other)))))
-    return replace(restart, recovery_seconds=max(0, round((last - restart.time).total_seconds())))
+    last = max(filter(None, (first, *(_started(facts, other) for other in deciding))), default=None)
+    return replace(restart, recovery_seconds=max(0, round((last - restart.time).total_seconds()))) if last else restart
 
 
 def _started(facts: Facts, pod: Pod) -> datetime | None:

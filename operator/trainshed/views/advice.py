@@ -243,9 +243,15 @@ SIGNALS, SIGNAL = (
     range(129, 160),
     "A signal ended the program, which another process sent: a script, or the program itself.",
 )
+WHILE_IT_HANGS = "While it hangs, trainshed stacks {job} shows what each rank does."
 HUNG = (
     "The training made no progress. If that comes again on the same node, suspect the node or its network; if it is "
-    "always at the same step, suspect the program. While it hangs, trainshed stacks {job} shows what each rank does."
+    f"always at the same step, suspect the program. {WHILE_IT_HANGS}"
+)
+#: What is said of a hang of which the guilty rank is not known.
+HUNG_SOMEWHERE = (
+    "The training made no progress, and nothing shows which rank is the cause. If it is always at the same step, "
+    f"suspect the program. {WHILE_IT_HANGS}"
 )
 BY_CLASS = {INFRASTRUCTURE: NODE, DISRUPTION: TAKEN, APPLICATION: PROGRAM, HANG: HUNG}
 #: What is said of a container that the kubelet has killed because of one of its probes.
@@ -291,9 +297,10 @@ def for_failure(failure: Failure, limit: str = "", *, over: bool, probe: str = "
     `probe` is what is said of the probe because of which the kubelet has killed the container; empty without.
     """
     text = f"{failure.message} {failure.termination_message}"
+    hang = HUNG_SOMEWHERE if failure.kind == HANG and not failure.pod else ""
     code = failure.exit_code or 0
     by_code = BY_CODE.get(code, SIGNAL if code in SIGNALS and failure.kind == APPLICATION else "")
-    known = _by_reason(failure.reason, text) or by_code or BY_CLASS.get(failure.kind, "")
+    known = hang or _by_reason(failure.reason, text) or by_code or BY_CLASS.get(failure.kind, "")
     if failure.container and "--container" not in known:
         known = known.replace("trainshed logs {job}", f"trainshed logs {{job}} --container {failure.container}")
     parts = [BY_LIMIT.get(limit, ""), "" if limit == DEADLINE else probe or known]

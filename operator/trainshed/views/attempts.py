@@ -65,7 +65,7 @@ def _restart(now: datetime, item: Restart, ran: int) -> str:
     were = "was" if item.replicas_restarted == 1 else "were"
     what = f"{plural(item.replicas_restarted, 'replica')} {were} restarted"
     free = "" if item.kind in (APPLICATION, HANG) else "; not counted against backoffLimit"
-    return f"{_ago(now, item.time)}: {item.replica}{where} {_end(item)}{after}; {what}{again}{free}"
+    return f"{_ago(now, item.time)}: {item.replica or 'the job'}{where} {_end(item)}{after}; {what}{again}{free}"
 
 
 def _end(item: Restart) -> str:

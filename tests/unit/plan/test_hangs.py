@@ -247,9 +247,7 @@ def test_a_restart_waits_only_so_long_for_what_the_ranks_do(signs):
     assert "stacks" not in after.status.failure.termination_message
 
 
-@pytest.mark.parametrize(
-    ("groups", "replica"), [((LOADS, WAITS), "worker-0"), ((WAITS,), "master-0"), ((LOADS,), "master-0")]
-)
+@pytest.mark.parametrize(("groups", "replica"), [((LOADS, WAITS), "worker-0"), ((WAITS,), ""), ((LOADS,), "")])
 def test_the_one_rank_that_does_something_else_is_the_culprit_of_a_hang(groups, replica):
     before = decide(asking(signs=steps(0)), 600, job=RESTARTED).status
     signs = asking(*groups, signs=steps(0))
@@ -320,8 +318,24 @@ def test_a_hang_counts_against_the_backoff_limit():
     assert (decision.status.limit_exceeded, decision.status.failure.kind) == ("backoffLimit", "Hang")
 
 
-def test_the_first_replica_stands_for_a_hang_without_a_culprit():
-    assert hung(signs=steps(0)).status.failure.replica == "master-0"
+def test_steps_show_that_a_job_hangs_and_blame_no_replica_and_no_node():
+    pods = [replace(pod, node="node-b") for pod in pods_of(JOB)]
+    before = decide(steps(0), 600, job=RESTARTED, pods=pods).status
+    decision = decide(steps(0), 601, job=RESTARTED, pods=pods, status=before)
+    failure, (restart,) = decision.status.failure, decision.status.recent_restarts
+    assert (failure.kind, failure.pod, failure.replica, failure.node) == ("Hang", "", "", "")
+    assert failure.message.startswith("the job made no progress: no step for 10 min 0 s: the last, step 1240, was at")
+    assert (restart.replica, restart.node, event_reasons(decision)) == ("", "", ["PyTorchJobRestarting"])
+    assert " is restarting because it made no progress." in decision.status.condition(ConditionType.RESTARTING).message
+    again = [replace(pod, attempt=1, containers=()) for pod in pods_of(JOB)]
+    waits = decide(Signs(), 640, job=RESTARTED, pods=again, status=decision.status)
+    assert waits.status.recent_restarts[0].recovery_seconds is None
+    again = pods_of(JOB, a_pod("master-0", container="pytorch", started=650.0), attempt=1)
+    again = [replace(pod, attempt=1) for pod in again]
+    assert (
+        decide(Signs(), 660, job=RESTARTED, pods=again, status=waits.status).status.recent_restarts[0].recovery_seconds
+        == 49
+    )
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,20 @@ def test_a_job_that_runs_again_after_a_hang_is_told_who_was_behind_and_what_the_
     )
 
 
+def test_a_hang_that_steps_have_shown_blames_no_replica_and_no_node():
+    job = a_job("PyTorchJob", master=1, worker=1, hang_deadline=600, restarts_when_hung=True)
+    status, pods = running(job), [replace(pod, node="node-b") for pod in pods_of(job)]
+    for second in (600, 601):
+        signs = Signs(Steps(at(0), 7, 1.0))
+        status = plan(replace(seen(job, *pods, status=status, now=at(second)), signs=signs)).status
+    chapters = story.tell(Facts(seen(job, status=status, now=at(602))), {}).chapters
+    lines = {chapter.title: chapter.lines for chapter in chapters}
+    assert lines["History"][0] == "1s ago: the job made no progress after a run of 10m; 2 replicas were restarted"
+    assert lines["Failure"][0].startswith("1s ago: the job made no progress: no step for 10 min 0 s: the last, step 7,")
+    assert "nothing shows which rank is the cause" in lines["What to do"][0]
+    assert "node" not in " ".join(lines["What to do"])
+
+
 @pytest.mark.parametrize(
     ("one", "sentence"),
     [

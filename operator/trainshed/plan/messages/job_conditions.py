@@ -110,9 +110,8 @@ def restarting(facts: Facts, group: FailureGroup, after: Status) -> ConditionUpd
         INFRASTRUCTURE: f"failed with an infrastructure error ({failure.reason})",
         HANG: "made no progress",
     }
-    message = (
-        f"job {facts.job.name} is restarting because {replica.role} replica(s) {what.get(failure.kind, 'failed')}."
-    )
+    who = f"{replica.role} replica(s)" if failure.pod else "it"
+    message = f"job {facts.job.name} is restarting because {who} {what.get(failure.kind, 'failed')}."
     return _update(facts, ConditionType.RESTARTING, message, restart_detail(facts, group, after))
 
 

@@ -27,8 +27,9 @@ def failures(facts: Facts, group: FailureGroup | None = None) -> tuple[Event, ..
     The failures of the group come first, because they decide. The other failures follow, because their pods may be
     deleted with them.
     """
-    found = (group.failures if group else {}) | facts.failed
-    return tuple(_failure(facts, replica, failure) for replica, failure in islice(found.items(), MAX_LISTED))
+    found = {**(group.failures if group else {}), **facts.failed}.items()
+    of_pods = (item for item in found if item[1].pod)  # a hang is that of a pod if it is known which one
+    return tuple(_failure(facts, replica, failure) for replica, failure in islice(of_pods, MAX_LISTED))
 
 
 def pods(facts: Facts) -> tuple[Event, ...]:

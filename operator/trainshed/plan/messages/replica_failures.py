@@ -43,7 +43,13 @@ CODES: Mapping[int, str] = MappingProxyType({126: "not executable", 127: "comman
 
 
 def with_message(facts: Facts, replica: Replica, failure: Failure) -> Failure:
-    """Return the failure with the container's name, its run time and the summary, from the replica's pod."""
+    """Return the failure with the container's name, its run time and the summary, from the replica's pod.
+
+    That of no pod is a hang of the job.
+    """
+    words = foreign_text.lines(failure.termination_message)
+    if not failure.pod:
+        return replace(failure, termination_message=words, message=f"the job {KNOWN[failure.reason]}")
     pod = facts.current.get(replica)
     own = facts.own_container(pod) if pod else None
     ended = culprit(pod, facts.group(replica).container) if pod else None
@@ -53,7 +59,7 @@ def with_message(facts: Facts, replica: Replica, failure: Failure) -> Failure:
         replica=str(replica),
         container=container,
         ran=_duration(ended.started, failure.time) if ended else None,
-        termination_message=foreign_text.lines(failure.termination_message),
+        termination_message=words,
     )
     return replace(full, message=f"{_message(facts, replica, full)}{_of_node(facts, replica, full)}")
 
