@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.builders import FRAMEWORKS, T0, a_job, a_pod, at, look, pods_of, run_policy, seen
+from support.builders import FRAMEWORKS, T0, a_job, a_pod, at, look, run_policy, seen
 from support.replace import replace
 from trainshed.api import status_codec
 from trainshed.api.job import Job
 from trainshed.api.objects import Container, Pod, TerminatedState
 from trainshed.api.signs import Signs, Steps
-from trainshed.api.status import Restart, Status, TrainerStatus
+from trainshed.api.status import Status
 from trainshed.api.time_spent import NOTHING, JobPhase, TimeSpent
 from trainshed.plan import plan
 from trainshed.plan.facts import Facts
@@ -292,81 +292,6 @@ def test_a_container_that_is_started_again_and_again_has_run_before_its_last_two
     looping = Life("worker-0", 1, 70, ended=75, code=1, again=90, policy="OnFailure")
     spent = stored(job, lives[0].pod(job, 95), looping.pod(job, 95), status=status, now=95)
     assert totals(spent, 95) == {"ImagePull": 4, "Scheduling": 1, "Running": 70 + 5, "Restart": 15}
-
-
-@pytest.mark.parametrize(
-    ("again", "seconds"),
-    [
-        ({}, 20),
-        ({"steps_per_second": None, "last": {"steps_per_second": 4.0}}, 10),
-        ({"first_step": 60}, 0),
-        ({"first_step": 50}, 0),
-        ({"began": at(9)}, 0),
-        ({"began": None}, 0),
-        ({"last": {"step": None}}, 0),
-        ({"last": {"steps_per_second": None}, "steps_per_second": None}, 0),
-        ({"started": 3}, 0),
-        ({"failed": -60}, 20),
-        ({"failed": 0}, 20),
-        ({"step": 50, "first_step": 10, "same": True}, 0),
-    ],
-)
-def test_work_that_is_done_again_after_a_restart_is_counted_once(again, seconds):
-    """The stored report says step 50 at 10 s; the run of now has begun with step 10, at two steps a second."""
-    job = pair()
-    last = replace(TrainerStatus(at(10), step=50, steps_per_second=2.0), **again.pop("last", {}))
-    pods = pods_of(job, a_pod("worker-0", container="pytorch", started=again.pop("started", 15)))
-    now, failed = at(12) if again.pop("same", False) else at(40), again.pop("failed", 11)
-    report = replace(TrainerStatus(at(40), step=30, steps_per_second=2.0, first_step=10, began=at(30)), **again)
-    restart = Restart(at(failed), 1, "worker-0", "", "Application", "Error", 1, 2)
-    status = replace(look(job, *pods, now=at(1)).status, trainer=last, recent_restarts=(restart,))
-    for _ in range(3):  # once it is stored, and as often as it is looked at again
-        status = plan(replace(seen(job, *pods, status=status, now=now), training=report)).status
-        status = status_codec.parse_status({"status": status_codec.status_document(status)})
-    assert status.time_spent.lost_work == seconds
-    assert status.recent_restarts[0].lost_work_seconds == (seconds if failed > 0 and seconds else None)
-    lost = replace(status.time_spent, seconds={JobPhase.RUNNING: 80, JobPhase.RESTART: 20}, phase=None)
-    document = status_codec.status_document(replace(status, time_spent=lost))["timeSpent"]
-    known = {"goodputPercentage": 80 - seconds} if status.steps_known else {}
-    assert {key: value for key, value in document.items() if "Percentage" in key} == {
-        "availabilityPercentage": 80,
-        **known,
-    }
-    assert (NOTHING.availability, NOTHING.goodput) == (None, None)
-
-
-#: The first report of a run, and the next one of it.
-FIRST, NEXT = {"step": 1, "first_step": 1}, {"step": 61, "first_step": 1, "steps_per_second": 1.0}
-LATE = {"first_step": 40, "steps_per_second": 1.0}
-
-
-@pytest.mark.parametrize(
-    ("before", "reports", "seconds"),
-    [
-        (None, [FIRST], 0),
-        (None, [FIRST, NEXT], 44),
-        (None, [{"step": 0, "first_step": 0}], 45),
-        (None, [FIRST, NEXT, {"step": 99, "first_step": 99, "began": at(180)}], 44),
-        (None, [{"step": 40} | LATE], 5),
-        (None, [{"step": 40} | LATE | {"first_step": 60}], 0),
-        (None, [{"percentage": 3}], 0),
-        (TrainerStatus(at(10), step=50, steps_per_second=1.0), [FIRST, NEXT], 45),
-        (TrainerStatus(at(40), step=50, steps_per_second=1.0), [NEXT], 0),
-    ],
-)
-def test_a_program_starts_until_its_run_makes_a_first_step(before, reports, seconds):
-    """Its containers run from 15 s on; it reports at 60 s first, and then each minute."""
-    job = pair()
-    pods = pods_of(job, a_pod("worker-0", container="pytorch", started=15, created=at(1), scheduled=at(2)))
-    status = replace(look(job, *pods, now=at(16)).status, trainer=before)
-    assert status.time_spent.since == at(15)
-    for number, known in enumerate(reports):
-        now = at(60 + 60 * number)
-        report = TrainerStatus(now, **{"began": at(60) if "first_step" in known else None} | known)
-        status = plan(replace(seen(job, *pods, status=status, now=now), training=report)).status
-        status = status_codec.parse_status({"status": status_codec.status_document(status)})
-    assert totals(status.time_spent, 200).get("ProgramStartup", 0) == seconds
-    assert status.time_spent.total(*JobPhase) == (status.time_spent.since - T0).total_seconds()
 
 
 #: What is known of a job whose steps came each second from 40 s on, by the moment when the operator looks.

@@ -1,0 +1,86 @@
+"""What a training reports tells the start of its program from its training, and the work that is done again."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.builders import T0, a_job, a_pod, at, look, pods_of, replace, seen
+from trainshed.api import status_codec
+from trainshed.api.status import Restart, TrainerStatus
+from trainshed.api.time_spent import NOTHING, JobPhase
+from trainshed.plan import plan
+
+
+@pytest.mark.parametrize(
+    ("again", "seconds"),
+    [
+        ({}, 20),
+        ({"steps_per_second": None, "last": {"steps_per_second": 4.0}}, 10),
+        ({"first_step": 60}, 0),
+        ({"first_step": 50}, 0),
+        ({"began": at(9)}, 0),
+        ({"began": None}, 0),
+        ({"last": {"step": None}}, 0),
+        ({"last": {"steps_per_second": None}, "steps_per_second": None}, 0),
+        ({"started": 3}, 0),
+        ({"failed": -60}, 20),
+        ({"failed": 0}, 20),
+        ({"step": 50, "first_step": 10, "same": True}, 0),
+    ],
+)
+def test_work_that_is_done_again_after_a_restart_is_counted_once(again, seconds):
+    """The stored report says step 50 at 10 s; the run of now has begun with step 10, at two steps a second."""
+    job = a_job("PyTorchJob", master=1, worker=1, restart="ExitCode", created=T0)
+    last = replace(TrainerStatus(at(10), step=50, steps_per_second=2.0), **again.pop("last", {}))
+    pods = pods_of(job, a_pod("worker-0", container="pytorch", started=again.pop("started", 15)))
+    now, failed = at(12) if again.pop("same", False) else at(40), again.pop("failed", 11)
+    report = replace(TrainerStatus(at(40), step=30, steps_per_second=2.0, first_step=10, began=at(30)), **again)
+    restart = Restart(at(failed), 1, "worker-0", "", "Application", "Error", 1, 2)
+    status = replace(look(job, *pods, now=at(1)).status, trainer=last, recent_restarts=(restart,))
+    for _ in range(3):  # once it is stored, and as often as it is looked at again
+        status = plan(replace(seen(job, *pods, status=status, now=now), training=report)).status
+        status = status_codec.parse_status({"status": status_codec.status_document(status)})
+    assert status.time_spent.lost_work == seconds
+    assert status.recent_restarts[0].lost_work_seconds == (seconds if failed > 0 and seconds else None)
+    lost = replace(status.time_spent, seconds={JobPhase.RUNNING: 80, JobPhase.RESTART: 20}, phase=None)
+    document = status_codec.status_document(replace(status, time_spent=lost))["timeSpent"]
+    known = {"goodputPercentage": 80 - seconds} if status.steps_known else {}
+    assert {key: value for key, value in document.items() if "Percentage" in key} == {
+        "availabilityPercentage": 80,
+        **known,
+    }
+    assert (NOTHING.availability, NOTHING.goodput) == (None, None)
+
+
+#: The first report of a run, and the next one of it.
+FIRST, NEXT = {"step": 1, "first_step": 1}, {"step": 61, "first_step": 1, "steps_per_second": 1.0}
+LATE = {"first_step": 40, "steps_per_second": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("before", "reports", "seconds"),
+    [
+        (None, [FIRST], 0),
+        (None, [FIRST, NEXT], 44),
+        (None, [{"step": 0, "first_step": 0}], 45),
+        (None, [FIRST, NEXT, {"step": 99, "first_step": 99, "began": at(180)}], 44),
+        (None, [{"step": 40} | LATE], 5),
+        (None, [{"step": 40} | LATE | {"first_step": 60}], 0),
+        (None, [{"percentage": 3}], 0),
+        (TrainerStatus(at(10), step=50, steps_per_second=1.0), [FIRST, NEXT], 45),
+        (TrainerStatus(at(40), step=50, steps_per_second=1.0), [NEXT], 0),
+    ],
+)
+def test_a_program_starts_until_its_run_makes_a_first_step(before, reports, seconds):
+    """Its containers run from 15 s on; it reports at 60 s first, and then each minute."""
+    job = a_job("PyTorchJob", master=1, worker=1, restart="ExitCode", created=T0)
+    pods = pods_of(job, a_pod("worker-0", container="pytorch", started=15, created=at(1), scheduled=at(2)))
+    status = replace(look(job, *pods, now=at(16)).status, trainer=before)
+    assert status.time_spent.since == at(15)
+    for number, known in enumerate(reports):
+        now = at(60 + 60 * number)
+        report = TrainerStatus(now, **{"began": at(60) if "first_step" in known else None} | known)
+        status = plan(replace(seen(job, *pods, status=status, now=now), training=report)).status
+        status = status_codec.parse_status({"status": status_codec.status_document(status)})
+    assert status.time_spent.until(at(200)).total(JobPhase.PROGRAM_STARTUP) == seconds
+    assert status.time_spent.total(*JobPhase) == (status.time_spent.since - T0).total_seconds()
