@@ -204,7 +204,8 @@ class TrainerStatus(msgspec.Struct, frozen=True):
     """The last report of a training: None or empty is what it does not say. `training.py` makes it.
 
     `updated` is when the operator got it, by its own clock. `percentage` is from 0 to 100. `first_step` is what this
-    run of the program reported first, and `began` when that was; neither is stored.
+    run of the program reported first, and `began` when that was. The run before it had come to `left_step`, at the time
+    `left`, if this process has heard that. None of the four is stored.
     """
 
     updated: datetime
@@ -217,6 +218,8 @@ class TrainerStatus(msgspec.Struct, frozen=True):
     steps_per_second: float | None = None
     first_step: int | None = None
     began: datetime | None = None
+    left_step: int | None = None
+    left: datetime | None = None
 
     @property
     def column(self) -> str:
@@ -224,6 +227,11 @@ class TrainerStatus(msgspec.Struct, frozen=True):
         done = f"{self.percentage}%" if self.percentage is not None else ""
         done = done or (f"step {self.step}" if self.step is not None else "")
         return f"{done}, {left} left" if done and (left := self._left) else done
+
+    @property
+    def stored(self) -> TrainerStatus:
+        """The same without what is not stored."""
+        return msgspec.structs.replace(self, first_step=None, began=None, left_step=None, left=None)
 
     def differs(self, known: TrainerStatus | None) -> bool:
         """Return whether this report says something else than the `known` one, which is older, besides times."""
@@ -245,9 +253,7 @@ class TrainerStatus(msgspec.Struct, frozen=True):
         return _rough(self.remaining_seconds) if self.remaining_seconds else ""
 
     def _content(self, time: datetime) -> TrainerStatus:
-        return msgspec.structs.replace(
-            self, updated=time, remaining_seconds=None, steps_per_second=None, first_step=None, began=None
-        )
+        return msgspec.structs.replace(self.stored, updated=time, remaining_seconds=None, steps_per_second=None)
 
 
 def _rough(seconds: int) -> str:

@@ -35,6 +35,8 @@ class _Training(msgspec.Struct):
     steps: deque[tuple[float, int]]
     began: datetime | None = None
     first_step: int | None = None
+    left_step: int | None = None
+    left: datetime | None = None
     woken: float = 0.0
     told: TrainerStatus | None = None
     timer: asyncio.TimerHandle | None = None
@@ -145,6 +147,8 @@ def _take_step(known: _Training, status: TrainerStatus, pod: str) -> None:
         return
     last = known.steps[-1][1] if known.steps else -1
     if pod != known.pod or status.step < last:
+        if known.steps:
+            known.left_step, known.left = last, known.advanced
         known.steps.clear()
     elif status.step == last:
         return
@@ -160,4 +164,5 @@ def _with_pace(known: _Training, status: TrainerStatus) -> TrainerStatus:
     if pace is None and len(known.steps) > 1:
         (then, before), (now, step) = known.steps[0], known.steps[-1]
         pace = round((step - before) / (now - then), DIGITS) if now > then else None
-    return msgspec.structs.replace(status, steps_per_second=pace, first_step=known.first_step, began=known.began)
+    run = {"first_step": known.first_step, "began": known.began, "left_step": known.left_step, "left": known.left}
+    return msgspec.structs.replace(status, steps_per_second=pace, **run)

@@ -78,7 +78,7 @@ def _with_report(snapshot: Snapshot, found: Plan) -> Plan:
     soon = found.status.over or found.status != snapshot.status
     due = known.updated + (REPORT_INTERVAL if soon else report.interval(known)) if known else snapshot.now
     if due <= snapshot.now or found.status.must_precede(snapshot.status):
-        return replace(found, status=replace(found.status, trainer=replace(report, first_step=None, began=None)))
+        return replace(found, status=replace(found.status, trainer=report.stored))
     return replace(found, requeue_at=min(filter(None, (found.requeue_at, due))))
 
 

@@ -78,6 +78,7 @@ def test_the_time_of_a_step_is_that_of_most_and_begins_again_with_another_pod():
         )
         reports.report(KEY, "u", report(500, 80), "mnist-master-1")
         assert (reports.steps("u"), reports.of("u").began) == (None, at(500))
+        assert (reports.of("u").left_step, reports.of("u").left) == (80, at(360))
         reports.report(KEY, "u", report(510, 5), "mnist-master-1")
         assert (reports.steps("u"), reports.of("u").began) == (None, at(510))
         reports.forget("u")

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from support.builders import T0, a_job, a_pod, at, look, pods_of, replace, seen
-from trainshed.api import status_codec
-from trainshed.api.status import Restart, TrainerStatus
+from support.virtual_time import in_virtual_time
+from trainshed.api.job import JobKey
+from trainshed.api.status import Restart, Status, TrainerStatus
+from trainshed.api.status_codec import parse_status, status_document
 from trainshed.api.time_spent import NOTHING, JobPhase
+from trainshed.api.training import trainer_status
+from trainshed.controller.training_reports import TrainingReports
 from trainshed.plan import plan
 
 
@@ -24,6 +28,10 @@ from trainshed.plan import plan
         ({"last": {"steps_per_second": None}, "steps_per_second": None}, 0),
         ({"started": 3}, 0),
         ({"failed": -60}, 20),
+        ({"failed": 4, "kind": "Disruption"}, 14),
+        ({"failed": 4}, 20),
+        ({"left_step": 58, "left": at(14)}, 24),
+        ({"left_step": 40, "left": at(8)}, 20),
         ({"failed": 0}, 20),
         ({"step": 50, "first_step": 10, "same": True}, 0),
     ],
@@ -34,16 +42,17 @@ def test_work_that_is_done_again_after_a_restart_is_counted_once(again, seconds)
     last = replace(TrainerStatus(at(10), step=50, steps_per_second=2.0), **again.pop("last", {}))
     pods = pods_of(job, a_pod("worker-0", container="pytorch", started=again.pop("started", 15)))
     now, failed = at(12) if again.pop("same", False) else at(40), again.pop("failed", 11)
+    kind = again.pop("kind", "Application")
     report = replace(TrainerStatus(at(40), step=30, steps_per_second=2.0, first_step=10, began=at(30)), **again)
-    restart = Restart(at(failed), 1, "worker-0", "", "Application", "Error", 1, 2)
+    restart = Restart(at(failed), 1, "worker-0", "", kind, "Error", 1, 2)
     status = replace(look(job, *pods, now=at(1)).status, trainer=last, recent_restarts=(restart,))
     for _ in range(3):  # once it is stored, and as often as it is looked at again
         status = plan(replace(seen(job, *pods, status=status, now=now), training=report)).status
-        status = status_codec.parse_status({"status": status_codec.status_document(status)})
+        status = parse_status({"status": status_document(status)})
     assert status.time_spent.lost_work == seconds
     assert status.recent_restarts[0].lost_work_seconds == (seconds if failed > 0 and seconds else None)
     lost = replace(status.time_spent, seconds={JobPhase.RUNNING: 80, JobPhase.RESTART: 20}, phase=None)
-    document = status_codec.status_document(replace(status, time_spent=lost))["timeSpent"]
+    document = status_document(replace(status, time_spent=lost))["timeSpent"]
     known = {"goodputPercentage": 80 - seconds} if status.steps_known else {}
     assert {key: value for key, value in document.items() if "Percentage" in key} == {
         "availabilityPercentage": 80,
@@ -81,6 +90,24 @@ def test_a_program_starts_until_its_run_makes_a_first_step(before, reports, seco
         now = at(60 + 60 * number)
         report = TrainerStatus(now, **{"began": at(60) if "first_step" in known else None} | known)
         status = plan(replace(seen(job, *pods, status=status, now=now), training=report)).status
-        status = status_codec.parse_status({"status": status_codec.status_document(status)})
+        status = parse_status({"status": status_document(status)})
     assert status.time_spent.until(at(200)).total(JobPhase.PROGRAM_STARTUP) == seconds
     assert status.time_spent.total(*JobPhase) == (status.time_spent.since - T0).total_seconds()
+
+
+def test_the_last_steps_before_a_restart_count_though_the_next_run_reports_before_they_are_stored():
+    """A run ends at step 218; the restart is stored with step 214, because the end of the log is read after it."""
+
+    async def story() -> int:
+        reports, job = TrainingReports(lambda _key: None), a_job("PyTorchJob", master=1, created=T0)
+        pods, status = pods_of(job, a_pod("master-0", container="pytorch", started=0)), Status()
+        for second, step in [*((number, 200 + number) for number in range(15)), (19, 218), (24, 200), (30, 206)]:
+            reports.report(JobKey("ml", "PyTorchJob", "mnist"), "u", trainer_status(at(second), step=step), "master-0")
+            if second in (14, 30):
+                known = replace(seen(job, *pods, status=status, now=at(second)), training=reports.of("u"))
+                status = parse_status({"status": status_document(plan(known).status)})
+                pods = pods_of(job, a_pod("master-0", container="pytorch", started=22))
+        reports.forget("u")
+        return status.time_spent.lost_work
+
+    assert in_virtual_time(story()) == 18
