@@ -65,7 +65,7 @@ def told(job: Job, *looks: Look, until: float = 10, start: bool = False, probe: 
     second, pods, _ = looks[-1] if looks else (1, [], {})
     labels = {"kueue.x-k8s.io/queue-name": "gpus"} if job.queued else {}
     facts = Facts(seen(job, *pods, status=status, now=at(second + until)))
-    beside = Beside(queue, probe, more.pop("absent", ()))
+    beside = Beside(queue, probe, more.pop("absent", ()), more.pop("unsaved", ""))
     return story.tell(facts, {"metadata": {"labels": labels}, "spec": {"runPolicy": more}}, beside)
 
 

@@ -46,10 +46,11 @@ async def _story(cluster: Cluster, name: str) -> None:
     from trainshed.client.kueue_reader import read_queue  # noqa: PLC0415
     from trainshed.views import story  # noqa: PLC0415
 
-    from .job_facts import read_absent, read_facts, read_failed_probe  # noqa: PLC0415
+    from .job_facts import read_absent, read_facts, read_failed_probe, read_unsaved  # noqa: PLC0415
 
     facts, queue = await asyncio.gather(
         read_facts(cluster.reader, document, kind), read_queue(cluster.reader, document)
     )
     probe, absent = await read_failed_probe(cluster.reader, facts), await read_absent(cluster.reader, facts)
-    chapters.show(story.tell(facts, document, story.Beside(queue, probe, absent)))
+    unsaved = await read_unsaved(cluster.reader, document, facts)
+    chapters.show(story.tell(facts, document, story.Beside(queue, probe, absent, unsaved)))

@@ -46,6 +46,16 @@ async def read_failed_probe(reader: JobReader, facts: Facts) -> str:
         return ""
 
 
+async def read_unsaved(reader: JobReader, document: Document, facts: Facts) -> str:
+    """Return that the last checkpoint on SIGTERM was not saved in time, if an Event says so; empty otherwise."""
+    if facts.job.checkpoint_grace is None:
+        return ""
+    try:
+        return attempts.unsaved(await reader.events_of_job(document), facts.now)
+    except Forbidden:
+        return ""
+
+
 async def read_absent(reader: JobReader, facts: Facts) -> list[str]:
     """Return which of the resources that the scheduler misses no node offers at all; none if nodes may not be read."""
     short = replica_states.short_of(facts)

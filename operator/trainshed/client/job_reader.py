@@ -231,14 +231,15 @@ class JobReader:
 
         Of a pod that is gone its name is known, and that the Event is not older than the job.
         """
-        metadata = job["metadata"]
-        path = Path(CORE, "events", metadata["namespace"])
-        found = await self.read_list(
-            path, JOB_EVENTS, {"fieldSelector": f"involvedObject.uid={metadata['uid']}"}, MOST_EVENTS
-        )
+        found, path = await self.events_of_job(job), Path(CORE, "events", job["metadata"]["namespace"])
         present, known = {pod.name: pod.uid for pod in pods}, _pod_names(job)
         about = await self.read_list(path, JOB_EVENTS, {"fieldSelector": "involvedObject.kind=Pod"}, MOST_EVENTS)
         return found + [event for event in about if _is_of(event, job, present, known)]
+
+    async def events_of_job(self, job: Document) -> list[Document]:
+        """Return the Events about a job itself, in any order."""
+        query = {"fieldSelector": f"involvedObject.uid={job['metadata']['uid']}"}
+        return await self.read_list(Path(CORE, "events", job["metadata"]["namespace"]), JOB_EVENTS, query, MOST_EVENTS)
 
     async def events_of_pod(self, namespace: str, pod: str) -> list[Document]:
         """Return the Events about the pods that have or had this name, in any order."""

@@ -25,6 +25,8 @@ from .rows import event_time
 LINES, RESTARTS, PATTERN = 10, 5, 3
 #: Between what the kubelet says of a probe and of the end that it gives its container, in times of whole seconds.
 AT_ONCE = timedelta(seconds=2)
+#: The reasons of the Events about the end of replicas that save on SIGTERM: too late, and in time.
+GRACE = ("GracePeriodExceeded", "GracePeriodUsed")
 
 
 def history(facts: Facts) -> Iterator[str]:
@@ -123,6 +125,21 @@ def failed_probe(failure: Failure, events: Iterable[Document]) -> str:
         if is_probe and any(abs(end - time) <= AT_ONCE for end in ends):
             return message.rstrip(": ")
     return ""
+
+
+def unsaved(events: Iterable[Document], now: datetime) -> str:
+    """Return that the last checkpoint on SIGTERM was not saved in time, from the Events of a job; empty if it was.
+
+    The newest Event about a grace period counts: that it was exceeded, or that the leading replica has ended in time.
+    """
+    told = [
+        (time, event) for event in events if event.get("reason") in GRACE and (time := parse_time(event_time(event)))
+    ]
+    time, event = max(told, key=lambda one: one[0], default=(now, {}))
+    if event.get("reason") != GRACE[0]:
+        return ""
+    message = parse_text(event.get("message"))
+    return f"{_ago(now, time)}: {message}: the checkpoint was not saved in time; a longer time there may be enough"
 
 
 def _unnoticed(facts: Facts) -> Iterator[str]:

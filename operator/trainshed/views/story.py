@@ -45,11 +45,13 @@ class Beside(msgspec.Struct, frozen=True):
 
     `queue` is what Kueue says about the job, `probe` what the kubelet says of the probe because of which it killed the
     container that failed, and `absent` are the resources that pods lack and no node offers.
+    `unsaved` is that the last checkpoint on SIGTERM was not saved in time.
     """
 
     queue: Queue | None = None
     probe: str = ""
     absent: Sequence[str] = ()
+    unsaved: str = ""
 
 
 def tell(facts: Facts, document: Document, beside: Beside = Beside()) -> Story:  # noqa: B008 - immutable
@@ -61,7 +63,7 @@ def tell(facts: Facts, document: Document, beside: Beside = Beside()) -> Story: 
         ("Queue", kueue_queue.lines(queue, facts.now) if queue and not facts.status.over else ()),
         ("Replicas", replica_states.lines(facts)),
         ("Training", _training(facts)),
-        ("History", attempts.history(facts)),
+        ("History", (*attempts.history(facts), beside.unsaved)),
         ("Failure", attempts.failure(facts, probe)),
         ("Blocked", _blocked(facts)),
         ("Next", _next(facts, queue)),
