@@ -61,6 +61,8 @@ def test_a_job_is_suspended_resumed_scaled_and_deleted(editor, user, kubelet: Fa
     assert editor.says("suspend", "mnist") == "pytorchjob/mnist is suspended already\n"
     assert editor.says("resume", "mnist") == "pytorchjob/mnist resumed\n"
     assert editor.says("scale", "mnist", "--replicas", "3", "--role", "worker") == "pytorchjob/mnist scaled\n"
+    again = "pytorchjob/mnist has this number already, and is not scaled\n"
+    assert editor.says("scale", "mnist", "--replicas", "3") == again
     eventually(lambda: len(user.pods("mnist")) == 3, 20)
     refused = editor.run("scale", "mnist", "--replicas", "4")
     assert refused.returncode == 1
@@ -75,6 +77,7 @@ def test_a_job_is_suspended_resumed_scaled_and_deleted(editor, user, kubelet: Fa
     ("words", "message"),
     [
         (("suspend", "nope", "mnist"), "there is no job nope"),
+        (("delete", "mnist", "nope"), "; nothing is done to the others"),
         (("delete", "pytorchjobs"), "name the jobs"),
         (("scale", "mnist", "--replicas", "1", "--role", "PS"), "has no replicas of type PS, but Worker"),
         (("delete", "mnist", "--timeout", "1s"), "--timeout is for --wait"),

@@ -9,8 +9,9 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 
-from trainshed.cli import ADMINISTRATORS, COMMANDS, JOBS
+from trainshed.cli import ADMINISTRATORS, COMMANDS, JOBS, cli
 
 #: Packages that take long to import.
 HEAVY = ("kopf", "pydantic", "aiohttp", "rich", "trainshed.lint")
@@ -68,3 +69,12 @@ def test_no_output_ends_a_command_with_a_traceback(tmp_path, output):
     done = subprocess.run(words, capture_output=True, text=True, env=os.environ | environment, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert closed or r"\u2713" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [("exlain", "No such command 'exlain'; did you mean explain?"), ("qqqq", "No such command 'qqqq'.")],
+)
+def test_a_command_that_is_misspelt_is_named(word: str, said: str):
+    result = CliRunner().invoke(cli, [word])
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, f"Error: {said}")

@@ -62,6 +62,19 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(import_module(f".{module}", __name__), cmd_name.replace("-", "_"))
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command of these words; the error says which one may be meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches  # noqa: PLC0415 - only errors need it
+
+            if close := get_close_matches(args[0], COMMANDS, n=1):
+                error.message = f"{error.message.rstrip('.')}; did you mean {close[0]}?"  # type: ignore[misc] # as below
+            raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by who needs them."""
         del ctx

@@ -38,8 +38,11 @@ async def for_each(cluster: Cluster, words: Sequence[str], act: Act, *, is_dry_r
     Nothing is done if one of the jobs is not found.
     """
     found: dict[str, tuple[Document, JobKind]] = {}
-    for word in await cluster.reader.names(words):
-        job, kind = await cluster.reader.find(cluster.namespace, word)
+    for word in (names := await cluster.reader.names(words)):
+        try:
+            job, kind = await cluster.reader.find(cluster.namespace, word)
+        except NoSuchJob as error:
+            raise NoSuchJob(f"{error}; nothing is done to the others" if len(names) > 1 else str(error)) from error
         found.setdefault(job["metadata"]["uid"], (job, kind))
         if word.endswith(LATEST):
             click.echo(f"{word} is {full_name(job)}", err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 
@@ -18,6 +19,7 @@ from . import sources
 
 #: The severities, with their colours on a terminal.
 ERROR, WARNING = "error", "warning"
+LINE = re.compile(r", line (\d+)")
 COLOURS = {ERROR: "red", WARNING: "yellow"}
 
 
@@ -38,7 +40,13 @@ class FindingLine:
 
     def __str__(self) -> str:
         head = f"{self.place}: {click.style(self.severity, COLOURS[self.severity])}: {self.object}: {self.path}"
-        return f"{head} {self.message}. {self.advice} ({self.rule})" if self.rule else f"{head}: {self.message}"
+        end = "" if self.message.endswith((".", "?", "!")) else "."
+        return f"{head} {self.message}{end} {self.advice} ({self.rule})" if self.rule else f"{head}: {self.message}"
+
+    @property
+    def line(self) -> int:
+        """The number of its line in the file; 0 if that is not known."""
+        return int(next(iter(LINE.findall(self.place)), 0))
 
 
 @click.command()
@@ -62,7 +70,7 @@ def lint(files: tuple[str, ...], *, recursive: bool, namespace: str, **options: 
     """
     disabled: Collection[str] = options["disable"]  # type: ignore[assignment] # click's
     jobs = sources.selected(files, recursive=recursive).jobs
-    lines = [line for manifest in jobs for line in _lines(manifest, namespace, disabled)]
+    lines = [line for job in jobs for line in sorted(_lines(job, namespace, disabled), key=lambda found: found.line)]
     if options["form"]:
         click.echo(json.dumps([asdict(line) for line in lines], indent=4, ensure_ascii=False))
     else:

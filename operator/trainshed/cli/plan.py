@@ -73,7 +73,7 @@ async def _plan(cluster: Cluster, found: Selection, chosen: str, *, is_json: boo
 
 async def _job_defaults(rest: RestClient) -> tuple[JobDefaults, list[Assessment]]:
     """Return the settings of the operator for all jobs; if they are not known, the defaults, and why."""
-    what = "which flags the operator has, such as a gang scheduler (none are taken for granted)"
+    what = "which flags the operator has, such as a gang scheduler (without them its defaults are assumed)"
     try:
         found = await find_installed(rest)
     except ApiError as error:

@@ -37,12 +37,21 @@ async def _scale(cluster: Cluster, word: str, role: str, replicas: int, *, is_dr
         from .job_facts import framework_of  # noqa: PLC0415 - its models take a while to import
 
         field = framework_of(kind).field
+        if _count(job, field, role) == replicas:
+            return f"{full_name(job)} has this number already, and is not scaled"
         written = await changed(cluster, writer, job, kind, lambda now: _patch(now, field, role, replicas))
         for note in _notes(written, kind, is_queued=(await queued_by(cluster, job))[0]):
             click.echo(note, err=True)
         return f"{full_name(job)} scaled"
 
     return await for_each(cluster, [word], act, is_dry_run=is_dry_run)
+
+
+def _count(job: Document, field: str, role: str) -> int | None:
+    """Return how many replicas of this type the spec asks for; None if it does not say."""
+    roles = as_mapping(as_mapping(job.get("spec")).get(field))
+    found = next((as_mapping(roles[name]).get("replicas") for name in roles if name.lower() == role.lower()), None)
+    return found if isinstance(found, int) else None
 
 
 def _patch(job: Document, field: str, role: str, replicas: int) -> Document:

@@ -41,6 +41,8 @@ def submit(
     """
     found = sources.selected(files, recursive=recursive)
     sources.print_left_out(found.others)
+    if found.others:
+        click.echo("trainshed submit creates jobs only: kubectl apply creates what is left out", err=True)
 
     async def work(cluster: Cluster) -> int:
         jobs = [submission(manifest, cluster.namespace, options.namespace) for manifest in found.jobs]

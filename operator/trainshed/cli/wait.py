@@ -75,7 +75,7 @@ async def _wait(cluster: Cluster, name: str, wanted: str, seconds: float | None)
                     click.echo(rows.in_one_sentence(change.job), err=code != REACHED)
                     return code
     except TimeoutError:
-        click.echo(f"{rows.in_one_sentence(last)}; the time is over", err=True)
+        click.echo(f"{rows.in_one_sentence(last).rstrip('.')}; the time is over", err=True)
         return LATE
     raise NoSuchJob("the watch has ended")
 

@@ -162,7 +162,7 @@ class JobReader:
             hint = f"there is no {what} {name} in namespace {namespace}: {ALL_JOBS}"
             raise NoSuchJob(PODS_ARE_NOT_JOBS if name in POD_WORDS else await self._of_pod(namespace, name) or hint)
         if len(found) > 1:
-            names = " and ".join(f"{kind.kind.lower()}/{name}" for _, kind in found)
+            names = " or ".join(f"{kind.kind.lower()}/{name}" for _, kind in found)
             raise NoSuchJob(f"{name} is the name of several jobs: say {names}")
         return found[0]
 

@@ -27,10 +27,14 @@ from . import failures, false_starts, start_order
 from .facts import Facts
 from .failures import IMAGE_REASONS, INITIALIZING
 from .messages import replica_failures, replica_problems
-from .messages.replica_problems import PULL_BACKOFF, PULL_ERROR
+from .messages.replica_problems import ABSENT, PULL_BACKOFF, PULL_ERROR
 
 #: What the scheduler or the kubelet reports as an error is in the status after this time.
 ERROR_DELAY = timedelta(seconds=30)
+#: What no retry of the kubelet can change is in the status after this time: an image that does not exist. Reasons of a
+#: moment, such as a registry that does not answer, have gone by then or are reported after `ERROR_DELAY`.
+SURE_DELAY = timedelta(seconds=5)
+SURE_REASONS = ("InvalidImageName", "ErrImageNeverPull")
 #: What may only take long (an image is pulled, an init container runs) is in the status after this time.
 SLOW_DELAY = timedelta(minutes=5)
 #: Other details of the same problem are stored at most this often.
@@ -298,7 +302,9 @@ def _waiting_container(pod: Pod, template: Document, container: Container) -> tu
     """Return the reason, the message and the delay for a container in the state `waiting`."""
     reason = container.reason
     if reason in IMAGE_REASONS:
-        return PULL_BACKOFF if reason == PULL_ERROR else reason, replica_problems.no_image(container), ERROR_DELAY
+        is_sure = reason in SURE_REASONS or any(words in container.message for words in ABSENT)
+        delay = SURE_DELAY if is_sure else ERROR_DELAY
+        return PULL_BACKOFF if reason == PULL_ERROR else reason, replica_problems.no_image(container), delay
     if reason not in (CREATING, INITIALIZING, ""):
         return reason, replica_problems.cannot_start(container), ERROR_DELAY
     if pod.sandbox_ready is False:

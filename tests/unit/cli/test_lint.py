@@ -248,3 +248,13 @@ def test_a_secret_is_not_printed_and_names_cannot_forge_lines():
     assert "swordfish" not in result.output
     assert "\x1b" not in result.stdout
     assert all(line.startswith("standard input, ") for line in result.stdout.splitlines())
+
+
+def test_findings_have_the_order_of_their_lines_and_one_mark_at_their_end():
+    careless = {"container": {"image": "train:latest", "resources": {}}, "annotations": {DISABLE: "nope"}}
+    words = writer.write([a_job(**careless)])
+    result = CliRunner().invoke(cli, ["lint", "-f", "-"], input=words)
+    numbers = [int(number) for number in re.findall(r", line (\d+)", result.stdout)]
+    assert len(numbers) > 2
+    assert numbers == sorted(numbers), result.stdout
+    assert not re.search(r"[.?!][.;]", result.stdout), result.stdout

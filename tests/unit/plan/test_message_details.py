@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
 from support.builders import a_job, a_pod, at, look, message, pods_of, replace, run_policy, running
 from trainshed.api.job import Job, RestartScope
 from trainshed.api.objects import Container, TerminatedState
@@ -37,8 +41,21 @@ def test_the_whole_story_of_a_restart_is_one_sentence():
 def test_the_last_words_of_who_failed_are_told():
     words = told(DDP, ended(code=138, words="Traceback ...\nValueError: no\n"))
     assert words.startswith(
-        "worker-1 on node-a was killed by SIGUSR1 (138) 14 s after start: ValueError: no; restarting"
+        "worker-1 on node-a was killed by SIGUSR1 (138) 14 s after start; its last line: ValueError: no; restarting"
     )
+
+
+@pytest.mark.parametrize(
+    ("end", "joint"),
+    [
+        ({"code": 134}, ": "),  # SIGABRT, which the program sends to itself
+        ({"code": 130}, "; its last line: "),
+        ({"code": 137}, "; its last line: "),
+        ({"why": "OOMKilled"}, "; its last line: "),
+    ],
+)
+def test_what_a_killed_program_printed_last_is_not_told_as_the_cause(end: dict, joint: str):
+    assert re.search(rf"(after start|after 14 s){joint}loading; restarting", told(DDP, ended(words="loading", **end)))
 
 
 def test_one_follower_is_one():
@@ -84,9 +101,9 @@ def test_the_last_try_is_told_with_what_it_came_to():
     pods = [replace(pod, attempt=2) for pod in pods_of(DDP, ended(at_=1400.0, words="ValueError: no"))]
     words = message(look(DDP, *pods, status=status, now=at(1410)).status, "Failed")
     expected = (
-        "2 of 2 restarts used; last failure: worker-1 on node-a was killed by SIGKILL (137) 23 min 20 s after start: "
+        "2 of 2 restarts used; last failure: worker-1 on node-a was killed by SIGKILL (137) 23 min 20 s after start; "
     )
-    assert words.endswith(f" backoff limit: {expected}ValueError: no")
+    assert words.endswith(f" backoff limit: {expected}its last line: ValueError: no")
 
 
 def test_containers_that_the_kubelet_restarted_too_often_are_counted():

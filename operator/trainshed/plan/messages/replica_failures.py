@@ -107,9 +107,20 @@ def last_end(container: Container) -> TerminatedState | None:
 
 
 def sentence(failure: Failure) -> str:
-    """Return the summary and the last line of the termination message, where a traceback has the exception."""
+    """Return the summary and the last line of the termination message, where a traceback has the exception.
+
+    What a program that was killed printed last is no cause, and is not said as if it were.
+    """
     line = last_line(failure.termination_message)
-    return f"{failure.message}: {coerce.truncate_end(line, LINE)}" if line else failure.message
+    joint = "; its last line: " if _is_killed(failure) else ": "
+    return f"{failure.message}{joint}{coerce.truncate_end(line, LINE)}" if line else failure.message
+
+
+def _is_killed(failure: Failure) -> bool:
+    """Return whether something else than the program has ended it; with SIGABRT it ends itself, and says why."""
+    by_signal = failure.kind == APPLICATION and (failure.exit_code or 0) - SIGNALLED in SIGNALS
+    known = failure.reason in ("", "Error") and failure.exit_code != SIGNALLED + signal.SIGABRT
+    return failure.reason == "OOMKilled" or (by_signal and known)
 
 
 def with_last_line(failure: Failure) -> Failure:

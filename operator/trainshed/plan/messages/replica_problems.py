@@ -15,6 +15,8 @@ from .phrases import LINE, duration, last_line, plural, without_runtime_prefix
 
 #: A kubelet alternates between these two reasons.
 PULL_ERROR, PULL_BACKOFF = "ErrImagePull", "ImagePullBackOff"
+#: How registries say that there is no such image, in messages of the kubelet.
+ABSENT = (": not found", "manifest unknown")
 #: The parts of a volume that name an object: its kind, and the field with its name. A sentence has MAX_VOLUMES at most.
 VOLUME_SOURCES, MAX_VOLUMES = (
     {
