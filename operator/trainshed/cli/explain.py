@@ -46,11 +46,15 @@ async def _story(cluster: Cluster, name: str) -> None:
     from trainshed.client.kueue_reader import read_queue  # noqa: PLC0415
     from trainshed.views import story  # noqa: PLC0415
 
-    from .job_facts import read_absent, read_facts, read_failed_probe, read_unsaved  # noqa: PLC0415
+    from . import job_facts  # noqa: PLC0415
 
-    facts, queue = await asyncio.gather(
-        read_facts(cluster.reader, document, kind), read_queue(cluster.reader, document)
+    reader = cluster.reader
+    facts, queue = await asyncio.gather(job_facts.read_facts(reader, document, kind), read_queue(reader, document))
+    beside = story.Beside(
+        queue,
+        await job_facts.read_failed_probe(reader, facts),
+        await job_facts.read_absent(reader, facts),
+        await job_facts.read_unsaved(reader, document, facts),
+        await job_facts.read_set_up_failure(reader, facts),
     )
-    probe, absent = await read_failed_probe(cluster.reader, facts), await read_absent(cluster.reader, facts)
-    unsaved = await read_unsaved(cluster.reader, document, facts)
-    chapters.show(story.tell(facts, document, story.Beside(queue, probe, absent, unsaved)))
+    chapters.show(story.tell(facts, document, beside))

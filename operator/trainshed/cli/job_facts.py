@@ -56,6 +56,17 @@ async def read_unsaved(reader: JobReader, document: Document, facts: Facts) -> s
         return ""
 
 
+async def read_set_up_failure(reader: JobReader, facts: Facts) -> str:
+    """Return why a pod has no volumes or no network, if the kubelet says so and Events may be read; empty otherwise."""
+    pod = replica_states.not_set_up(facts)
+    if pod is None:
+        return ""
+    try:
+        return replica_states.set_up_failure(await reader.events_of_pod(facts.job.namespace, pod.name))
+    except Forbidden:
+        return ""
+
+
 async def read_absent(reader: JobReader, facts: Facts) -> list[str]:
     """Return which of the resources that the scheduler misses no node offers at all; none if nodes may not be read."""
     short = replica_states.short_of(facts)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from trainshed.api.coerce import parse_text
 from trainshed.api.indexes import Indexes
-from trainshed.api.job import Replica
+from trainshed.api.job import Document, Replica
 from trainshed.api.objects import Phase, Pod
 from trainshed.api.status import ConditionType
 from trainshed.plan import start_order
@@ -19,9 +20,12 @@ from trainshed.plan.messages.phrases import plural
 from trainshed.plan.waiting import CRASH_LOOP, CREATING, ERROR_DELAY, Problem, problem
 
 from .durations import human
+from .rows import event_time
 
 #: The reasons with which pods have no room, and how schedulers name a resource that is short.
 UNPLACED, INSUFFICIENT = ("Unschedulable", "WaitingForPodGroup"), re.compile(r"[Ii]nsufficient ([\w./-]+)", re.ASCII)
+#: The reasons of Events with which the kubelet says why a pod has no volumes or no network.
+SET_UP_FAILURES = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox")
 #: Characters of indexes, nodes by name, and lines that are shown.
 ROOM, NODES, LINES = 60, 3, 12
 
@@ -107,6 +111,24 @@ def _waiting(facts: Facts, found: Problem) -> Doing:
     since = human((facts.now - found.since).total_seconds())
     reason = "" if found.reason in found.message else f" ({found.reason})"
     return Doing(("waiting", found.container, found.reason), "waiting", f" for {since}{reason}: {found.message}")
+
+
+def not_set_up(facts: Facts) -> Pod | None:
+    """Return a pod whose volumes or network are not there although it has had time; None without one."""
+    for replica, pod in facts.current.items():
+        found = problem(facts, replica, pod) if not pod.over and not pod.deleting else None
+        is_late = found and found.delay == ERROR_DELAY and facts.now >= found.since + found.delay
+        if found and is_late and found.reason == CREATING:
+            return pod
+    return None
+
+
+def set_up_failure(events: Iterable[Document]) -> str:
+    """Return what the kubelet has said last about volumes or the network of a pod; `events` are those about the pod."""
+    found = [
+        (event_time(one), parse_text(one.get("message"))) for one in events if one.get("reason") in SET_UP_FAILURES
+    ]
+    return max(found, default=("", ""))[1]
 
 
 def _is_said(found: Problem) -> bool:

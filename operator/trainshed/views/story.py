@@ -44,14 +44,15 @@ class Beside(msgspec.Struct, frozen=True):
     """What else is known than the job and its pods.
 
     `queue` is what Kueue says about the job, `probe` what the kubelet says of the probe because of which it killed the
-    container that failed, and `absent` are the resources that pods lack and no node offers.
-    `unsaved` is that the last checkpoint on SIGTERM was not saved in time.
+    container that failed, and `absent` are the resources that pods lack and no node offers. `unsaved` is that the last
+    checkpoint on SIGTERM was not saved in time, `set_up` what the kubelet says of the volumes or the network of a pod.
     """
 
     queue: Queue | None = None
     probe: str = ""
     absent: Sequence[str] = ()
     unsaved: str = ""
+    set_up: str = ""
 
 
 def tell(facts: Facts, document: Document, beside: Beside = Beside()) -> Story:  # noqa: B008 - immutable
@@ -65,7 +66,7 @@ def tell(facts: Facts, document: Document, beside: Beside = Beside()) -> Story: 
         ("Training", _training(facts)),
         ("History", (*attempts.history(facts), beside.unsaved)),
         ("Failure", attempts.failure(facts, probe)),
-        ("Blocked", _blocked(facts)),
+        ("Blocked", (*_blocked(facts), beside.set_up and f"the kubelet says: {beside.set_up}")),
         ("Next", _next(facts, queue)),
         ("What to do", (_filled(text, name, facts) for text in _advice(facts, beside))),
     )

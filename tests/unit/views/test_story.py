@@ -17,7 +17,7 @@ from trainshed.api.time_spent import JobPhase, TimeSpent
 from trainshed.client import ApiError
 from trainshed.plan.facts import Facts
 from trainshed.plan.failures import CLASSES
-from trainshed.views import advice, story
+from trainshed.views import advice, replica_states, story
 from trainshed.views.lost_time import SINCE_CHECKPOINT
 from trainshed.views.story import Story
 
@@ -243,3 +243,22 @@ def test_the_limit_that_has_ended_the_job_is_named_once():
     lines = as_printed(told(job, (60, pods, {}), start=True)).splitlines()
     (line,) = [line for line in lines if "not retried" in line]
     assert line.endswith("not retried: containers were restarted 2 times in place (backoffLimit 2)"), lines
+
+
+@pytest.mark.parametrize(("second", "is_late"), [(20, False), (60, True)])
+def test_what_the_kubelet_says_of_a_volume_is_told_once_the_pod_has_had_time(second: int, is_late: bool):
+    job, own = a_training(), Container("pytorch", waiting=True, reason="ContainerCreating")
+    known = {"node": "node-b", "created": T0, "scheduled": at(1), "sandbox_ready": False, "containers": (own,)}
+    facts = Facts(seen(job, *ready(job, a_pod("worker-1", "Pending", **known)), status=running(job), now=at(second)))
+    assert (replica_states.not_set_up(facts) is not None) is is_late
+    reasons = ("FailedMount", "FailedMount", "Pulled")
+    events = [
+        {"reason": reason, "message": f"message {number}", "lastTimestamp": at(number).isoformat()}
+        for number, reason in enumerate(reasons)
+    ]
+    said = replica_states.set_up_failure(events)
+    found = story.tell(facts, {"metadata": {}}, story.Beside(set_up=said))
+    assert [chapter.lines for chapter in found.chapters if chapter.title == "Blocked"] == [
+        ("the kubelet says: message 1",)
+    ]
+    assert replica_states.set_up_failure(events[2:]) == ""
