@@ -329,12 +329,17 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def progress(self) -> str:
-        """What a table shows of the training; how long it still takes is not known while it is Stalled."""
-        if self.trainer is None or not self.true(ConditionType.STALLED):
-            return self.trainer.column if self.trainer else ""
-        return ", ".join(
-            filter(None, (msgspec.structs.replace(self.trainer, remaining_seconds=None).column, "stalled"))
-        )
+        """What a table shows of the training; how long it still takes only while it trains."""
+        if self.trainer is None:
+            return ""
+        done = self.trainer if self.trains else msgspec.structs.replace(self.trainer, remaining_seconds=None)
+        return ", ".join(filter(None, (done.column, "stalled" if self.true(ConditionType.STALLED) else "")))
+
+    @property
+    def trains(self) -> bool:
+        """False if the job is over, ends, is suspended or Stalled: then no time is known that remains."""
+        stands = self.true(ConditionType.STALLED) or self.true(ConditionType.SUSPENDED)
+        return not (self.over or self.ending or stands)
 
     @property
     def steps_known(self) -> bool:

@@ -187,7 +187,7 @@ def _training(facts: Facts) -> Iterator[str]:
 
 
 def _reported(facts: Facts) -> Iterator[str]:
-    report, over = facts.status.trainer, facts.status.over
+    report, over = facts.status.trainer, facts.status.over or facts.status.true(ConditionType.SUSPENDED)
     if report is None:
         return
     of = f" of {report.total_steps}" if report.total_steps else ""
@@ -195,12 +195,12 @@ def _reported(facts: Facts) -> Iterator[str]:
     place += f"{' in' if place else ' at'} epoch {report.epoch:g}" if report.epoch is not None else ""
     if report.percentage is not None:
         place += f" ({report.percentage} %)" if place else f" at {report.percentage} %"
-    left = report.remaining_seconds if not over else None
+    left, age = report.remaining_seconds if facts.status.trains else None, facts.now - report.updated
     found = [f"{name} {_short(value)}" for name, value in report.metrics if name not in (*STEP, *TOTAL, *EPOCH)]
     metrics = ", ".join(found[:TOLD_METRICS])
     parts = (
         f"Training {'was' if over else 'is'}{place}" if place else "",
-        f", about {human(left)} remain" if place and left is not None else "",
+        f", about {human(left - age.total_seconds())} remain" if place and left is not None else "",
         f"{'; ' if place else ''}{metrics}" if metrics else "",
         f"; last report {_ago(facts, report.updated)} ago.",
     )

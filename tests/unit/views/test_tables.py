@@ -69,6 +69,15 @@ def test_a_row_says_what_state_a_job_is_in():
     }
 
 
+@pytest.mark.parametrize("state", [ConditionType.FAILED, ConditionType.SUSPENDED])
+def test_tables_say_how_far_a_job_was_that_does_not_train_and_not_how_long_it_still_takes(state: ConditionType):
+    job = a_job("PyTorchJob", master=1, worker=1)
+    report = trainer_status(at(0), step=7, total_steps=100, remaining_seconds=240)
+    status = replace(set_condition(running(job), ConditionUpdate(state, "", ""), at(50)), trainer=report)
+    *_, progress, _ = rows.row(document(job, status), at(60), namespaces=False, wide=True)
+    assert progress == "7%"
+
+
 @pytest.mark.parametrize(("step", "shown"), [(7, "7%, stalled"), (None, "stalled")])
 def test_tables_say_that_a_job_is_stalled_and_not_how_long_it_still_takes(step: int | None, shown: str):
     job = a_job("PyTorchJob", master=1, worker=1)

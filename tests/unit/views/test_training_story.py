@@ -21,8 +21,9 @@ LOSS = ("loss", "0.31")
         (
             [LOSS],
             {"step": 520, "total_steps": 1000, "remaining_seconds": 480},
-            "Training is at step 520 of 1000 (52 %), about 8m remain; loss 0.31; last report 12s ago.",
+            "Training is at step 520 of 1000 (52 %), about 7m48s remain; loss 0.31; last report 12s ago.",
         ),
+        ([], {"step": 1, "remaining_seconds": 5}, "Training is at step 1, about 0s remain; last report 12s ago."),
         ([], {"step": 7, "epoch": 1.5}, "Training is at step 7 in epoch 1.5; last report 12s ago."),
         ([], {"epoch": 2, "percentage": 20}, "Training is at epoch 2 (20 %); last report 12s ago."),
         ([], {"percentage": 20}, "Training is at 20 %; last report 12s ago."),
@@ -43,9 +44,13 @@ def test_how_far_a_training_is_takes_one_sentence(metrics, found, sentence):
     assert told(metrics, found) == (sentence,)
 
 
-def test_the_last_report_of_a_job_that_is_over_stays():
-    sentence = "Training was at step 9 of 10 (90 %); last report 12s ago."
-    assert told([], {"step": 9, "total_steps": 10, "remaining_seconds": 5}, over=True) == (sentence,)
+@pytest.mark.parametrize(
+    ("state", "word"),
+    [(ConditionType.SUCCEEDED, "was"), (ConditionType.SUSPENDED, "was"), (ConditionType.STALLED, "is")],
+)
+def test_the_last_report_of_a_job_that_does_not_train_stays_but_no_time_remains(state, word):
+    found = {"step": 9, "total_steps": 10, "remaining_seconds": 50}
+    assert told([], found, state) == (f"Training {word} at step 9 of 10 (90 %); last report 12s ago.",)
 
 
 def test_a_job_that_is_stalled_is_told_why_and_what_to_do():
@@ -110,11 +115,11 @@ def test_ranks_that_lag_are_told_with_pod_and_node(one, sentence):
     assert lines == (f"{sentence}, which wait for it",)
 
 
-def told(metrics, found, *, over=False):
+def told(metrics, found, state=None):
     job = a_job("PyTorchJob", master=1, worker=1)
     status = replace(running(job), trainer=trainer_status(at(0), metrics, **found))
-    if over:
-        ended = conditions.Condition(ConditionType.SUCCEEDED, True, "", "", at(1), at(1))
+    if state:
+        ended = conditions.Condition(state, True, "", "", at(1), at(1))
         status = replace(status, conditions=(ended,))
     chapters = story.tell(Facts(seen(job, *pods_of(job), status=status, now=at(12))), {}).chapters
     return next(chapter.lines for chapter in chapters if chapter.title == "Training")
