@@ -114,7 +114,9 @@ class LogReader:
         self._timer, self._reported = None, _clock()
         if (found := self._tracker.progress(_clock())) and found.updated > self._told:
             job, self._told = self._source.job, found.updated
-            self._source.cache.training.report(job.key, job.uid, found.status(self._now()), self._source.pod)
+            self._source.cache.training.report(
+                job.key, job.uid, found.status(self._now()), (self._source.pod, self._source.uid)
+            )
 
     def end(self) -> None:
         """Report what is known, and let the job be woken soon: no line follows."""

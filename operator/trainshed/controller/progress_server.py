@@ -76,7 +76,7 @@ class ReportingJobs(Protocol):
     def of_name(self, namespace: str, name: str) -> tuple[Job, ...]:
         """Return the jobs of a name, which may be of several kinds."""
 
-    def report(self, key: JobKey, uid: str, status: TrainerStatus, pod: str) -> None:
+    def report(self, key: JobKey, uid: str, status: TrainerStatus, pod: tuple[str, str]) -> None:
         """Take a report."""
 
 
@@ -96,7 +96,7 @@ class KnownJobs:
         cache = self._cache(namespace)
         return cache.jobs_of_name(namespace, name) if cache else ()
 
-    def report(self, key: JobKey, uid: str, status: TrainerStatus, pod: str) -> None:
+    def report(self, key: JobKey, uid: str, status: TrainerStatus, pod: tuple[str, str]) -> None:
         """Take a report."""
         if cache := self._cache(key.namespace):
             cache.training.report(key, uid, status, pod)
@@ -161,7 +161,7 @@ class ReportReceiver:
             raise ReportRefused(refused.reason, str(refused), (job,)) from None
         status = parse_report(found, now()) if found else None
         if status is not None:
-            self._jobs.report(job.key, job.uid, status, sender.name)
+            self._jobs.report(job.key, job.uid, status, (sender.name, sender.uid))
         return content
 
     async def _sender(self, request: web.Request, namespace: str, name: str, address: str) -> Sender:

@@ -26,11 +26,14 @@ APART = 15.0
 class _Training(msgspec.Struct):
     """The last report of a job, the pod that it came from, and the steps that it reported, each later than the last.
 
+    `run` is the uid of that pod, as a job that is resumed has another one of the same name.
+
     `woken` is when the job was last reconciled because of a report, in seconds of the event loop, and `told` that one.
     """
 
     last: TrainerStatus
     pod: str
+    run: str
     advanced: datetime
     steps: deque[tuple[float, int]]
     began: datetime | None = None
@@ -58,19 +61,23 @@ class TrainingReports:
         self.stacks: dict[str, Stacks] = {}
         self.asks_for_stacks: Callable[[Job], bool] = lambda _job: False
 
-    def report(self, key: JobKey, uid: str, status: TrainerStatus, pod: str = "") -> None:
-        """Keep a report, whose time is that of its arrival, and wake the job soon if it says something new."""
+    def report(self, key: JobKey, uid: str, status: TrainerStatus, pod: tuple[str, str] = ("", "")) -> None:
+        """Keep a report, whose time is that of its arrival, and wake the job soon if it says something new.
+
+        `pod` is the name and the uid of the one that it came from.
+        """
+        name, run = pod
         known = self._known.get(uid)
         if known is None:
             if len(self._known) >= MAX_JOBS:
                 self.forget(next(iter(self._known)))
-            known = self._known[uid] = _Training(status, pod, status.updated, deque(maxlen=MAX_STEPS))
+            known = self._known[uid] = _Training(status, name, run, status.updated, deque(maxlen=MAX_STEPS))
             differs = True
         else:
             differs = status.differs(known.last)
         self._known.move_to_end(uid)
-        _take_step(known, status, pod)
-        known.last, known.pod = _with_pace(known, status), pod
+        _take_step(known, status, run)
+        known.last, known.pod, known.run = _with_pace(known, status), name, run
         if differs or known.timer:
             self._wake_later(key, uid, known, soon=uid in self._watched)
 
@@ -141,12 +148,12 @@ def _apart(steps: Iterable[tuple[float, int]]) -> Iterator[tuple[float, int]]:
             yield time, step
 
 
-def _take_step(known: _Training, status: TrainerStatus, pod: str) -> None:
+def _take_step(known: _Training, status: TrainerStatus, run: str) -> None:
     """Count a step that is new; those of another pod, and a step before the last one, begin again."""
     if status.step is None:
         return
     last = known.steps[-1][1] if known.steps else -1
-    if pod != known.pod or status.step < last:
+    if run != known.run or status.step < last:
         if known.steps:
             known.left_step, known.left = last, known.advanced
         known.steps.clear()

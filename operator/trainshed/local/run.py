@@ -96,7 +96,7 @@ class LocalController:
         """Take what the output of a pod says of its training."""
         namespace, name, uid = (pod["metadata"][key] for key in ("namespace", "name", "uid"))
         if job := self._cache.job_of_pod(namespace, name, uid):
-            self._cache.training.report(job.key, job.uid, found.status(self._now()), name)
+            self._cache.training.report(job.key, job.uid, found.status(self._now()), (name, uid))
 
     async def close(self) -> None:
         """Stop, and write the Events that are left."""

@@ -68,18 +68,18 @@ def test_the_time_of_a_step_is_that_of_most_and_begins_again_with_another_pod():
         reports = TrainingReports(lambda _key: None)
         assert (reports.of("u"), reports.pod("u"), reports.steps("u")) == (None, "", None)
         for second, step in [(0, 10), (20, 30), (40, 50), (340, 60), (345, 60), (360, 80)]:
-            reports.report(KEY, "u", report(second, step), "mnist-master-0")
+            reports.report(KEY, "u", report(second, step), ("mnist-master-0", "uid-0"))
         assert reports.steps("u") == Steps(at(360), 80, 1, 20)
-        reports.report(KEY, "u", report(400, None), "mnist-master-0")
+        reports.report(KEY, "u", report(400, None), ("mnist-master-0", "uid-0"))
         assert (reports.steps("u"), reports.of("u"), reports.pod("u")) == (
             Steps(at(360), 80, 1, 20),
             replace(report(400, None), steps_per_second=0.1944, first_step=10, began=at(0)),
             "mnist-master-0",
         )
-        reports.report(KEY, "u", report(500, 80), "mnist-master-1")
+        reports.report(KEY, "u", report(500, 80), ("mnist-master-0", "uid-1"))
         assert (reports.steps("u"), reports.of("u").began) == (None, at(500))
         assert (reports.of("u").left_step, reports.of("u").left) == (80, at(360))
-        reports.report(KEY, "u", report(510, 5), "mnist-master-1")
+        reports.report(KEY, "u", report(510, 5), ("mnist-master-0", "uid-1"))
         assert (reports.steps("u"), reports.of("u").began) == (None, at(510))
         reports.forget("u")
         reports.forget("u")
