@@ -28,7 +28,7 @@ from trainshed.api.objects import POD_GROUP
 from trainshed.api.status import ConditionType, Status
 from trainshed.client import ApiError
 from trainshed.plan.failures import APPLICATION, DISRUPTION, HANG, INFRASTRUCTURE
-from trainshed.plan.messages.progress_reports import ACCEPTED, FORWARDED, ReportRefusal
+from trainshed.plan.messages.progress_reports import ACCEPTED, FORWARDED, UNKNOWN_KEYS, ReportRefusal
 
 from .observed_pods import FailedPods, StartupTimes
 from .spent_time import SpentTime
@@ -245,7 +245,7 @@ class Metrics:
             ("answer",),
             registry=own,
         )
-        for answer in (ACCEPTED, FORWARDED, *ReportRefusal):
+        for answer in (ACCEPTED, UNKNOWN_KEYS, FORWARDED, *ReportRefusal):
             self._reports.labels(answer)
         self._failed_pods, self._starting, self._time = FailedPods(), StartupTimes(), SpentTime(own)
         self.gauges = Gauges(own)

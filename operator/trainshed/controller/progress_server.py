@@ -12,6 +12,7 @@ import msgspec
 import orjson
 from aiohttp import web
 
+from trainshed.api.coerce import as_mapping
 from trainshed.api.job import Job, JobKey, ProgressSource
 from trainshed.api.status import TrainerStatus
 from trainshed.api.training import parse_report
@@ -38,6 +39,9 @@ CODES = {
     ReportRefusal.BUSY: (429, "TooManyRequests"),
     ReportRefusal.NO_LEADER: (503, "ServiceUnavailable"),
 }
+
+#: What `trainerStatus` has; the time is not read.
+KNOWN_KEYS = ("progressPercentage", "estimatedRemainingSeconds", "metrics", "lastUpdatedTime")
 
 log = logging.getLogger(__name__)
 
@@ -133,11 +137,11 @@ class ReportReceiver:
     async def receive(self, request: web.Request, address: str, now: Callable[[], datetime]) -> web.Response:
         """Return the answer to a report that came from this address."""
         try:
-            content = await self._received(request, address, now)
+            content, unknown = await self._received(request, address, now)
         except ReportRefused as refused:
             self.refuse(refused, address)
             return answer(refused)
-        self.count(messages.ACCEPTED)
+        self.count(messages.UNKNOWN_KEYS if unknown else messages.ACCEPTED)
         return web.Response(body=content, content_type="application/json")
 
     def refuse(self, refused: ReportRefused, address: str) -> None:
@@ -148,7 +152,7 @@ class ReportReceiver:
         for job in refused.jobs:
             self._recorder.record(job, messages.report_refused(refused.reason, str(refused), address))
 
-    async def _received(self, request: web.Request, address: str, now: Callable[[], datetime]) -> bytes:
+    async def _received(self, request: web.Request, address: str, now: Callable[[], datetime]) -> tuple[bytes, bool]:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         sender = await self._sender(request, namespace, name, address)
         job = self._job(sender, namespace, name)
@@ -162,7 +166,10 @@ class ReportReceiver:
         status = parse_report(found, now()) if found else None
         if status is not None:
             self._jobs.report(job.key, job.uid, status, (sender.name, sender.uid))
-        return content
+        unknown = _unknown_keys(content)
+        if unknown:
+            self._recorder.record(job, messages.unknown_keys(unknown, sender.name))
+        return content, bool(unknown)
 
     async def _sender(self, request: web.Request, namespace: str, name: str, address: str) -> Sender:
         kind, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -211,11 +218,18 @@ def answer(refused: ReportRefused) -> web.Response:
         "apiVersion": "v1",
         "metadata": {},
         "status": "Failure",
-        "message": str(refused),
+        "message": f"{refused.reason}: {refused}",
         "reason": reason,
         "code": code,
     }
     return web.Response(status=code, body=orjson.dumps(status), content_type="application/json")
+
+
+def _unknown_keys(content: bytes) -> list[str]:
+    """Return the keys of a report that Trainer does not know, and ignores: they may be misspelt."""
+    body = as_mapping(msgspec.json.decode(content))
+    found, known = as_mapping(body.get("trainerStatus")), KNOWN_KEYS
+    return [*(key for key in body if key != "trainerStatus"), *(key for key in found if key not in known)]
 
 
 def _parsed(content: bytes) -> dict[str, Any]:

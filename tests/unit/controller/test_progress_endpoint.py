@@ -50,7 +50,7 @@ async def test_a_replica_that_does_not_lead_forwards_to_the_leader(server):
 async def test_without_a_leader_a_report_is_refused_for_now(server, leader):
     async with ProgressReplica(server, leader) as standby:
         code, status = await standby.post(REPORT)
-        assert (code, status["message"]) == (503, progress_reports.NO_LEADER)
+        assert (code, status["message"]) == (503, f"NoLeader: {progress_reports.NO_LEADER}")
         assert standby.counted == {ReportRefusal.NO_LEADER: 1}
 
 

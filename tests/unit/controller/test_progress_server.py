@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+from pathlib import Path
+
 import pytest
 
 from support.progress import ApiServer, ProgressReplica, a_reporting_job, recorded
 from trainshed.api.job import ProgressSource
 
+ROOT = Path(__file__).parents[3]
 REPORT = {
     "trainerStatus": {
         "progressPercentage": 42,
@@ -55,6 +60,35 @@ async def test_an_empty_report_is_accepted_and_says_nothing(replica, body):
 
 
 @pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"nonsense": 1}, "nonsense"),
+        ({"trainerStatus": {"progresPercentage": 1, "bad\x1b[2J": 1}}, "progresPercentage, bad"),
+        ({"a": 1, "trainerStatus": dict.fromkeys("bcdefg", 1)}, "a, b, c, d, e"),
+    ],
+)
+async def test_keys_that_trainer_does_not_know_are_ignored_and_said_once(replica, body, named):
+    assert [(await replica.post(body))[0] for _ in range(2)] == [200, 200]
+    assert (replica.counted, reported(replica)) == ({"UnknownKeys": 2}, None)
+    [event] = await replica.events()
+    assert f"are ignored (UnknownKeys): {named}. It came from mnist-worker-0." in event
+
+
+async def test_the_client_of_the_docs_reports_steps(replica, tmp_path, monkeypatch):
+    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/progress-endpoint.md").read_text(), re.DOTALL)
+    for name, content in (("CA_CERT", replica.bundle), ("TOKEN", "good\n")):
+        (tmp_path / name).write_text(content)
+        monkeypatch.setenv(f"KUBEFLOW_TRAINER_SERVER_{name}", str(tmp_path / name))
+    monkeypatch.setenv("KUBEFLOW_TRAINER_SERVER_URL", replica.url())
+    monkeypatch.setenv("no_proxy", "localhost")
+    exec(code, names := {})
+    await asyncio.to_thread(names["report"], 42, 100, loss=0.5)
+    found = reported(replica)
+    assert (found.step, found.total_steps, found.percentage, found.metrics[-1]) == (42, 100, 42, ("loss", "0.5"))
+    assert replica.counted == {"Accepted": 1}
+
+
+@pytest.mark.parametrize(
     ("body", "code", "reason"),
     [
         (b"{", 422, "Malformed"),
@@ -73,6 +107,7 @@ async def test_what_trainer_refuses_is_refused_and_said_once(replica, body, code
     for _ in range(2):
         found, status = await replica.post(body)
         assert (found, status["kind"], status["status"], status["code"]) == (code, "Status", "Failure", code)
+        assert status["message"].startswith(f"{reason}: ")
     assert reported(replica) is None
     assert replica.counted == {reason: 2}
     [event] = await replica.events()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from trainshed.api.actions import Event, EventType
+from trainshed.api.foreign_text import one_line
 
-#: What becomes of a report that is not refused, as the metric has it.
-ACCEPTED, FORWARDED = "Accepted", "Forwarded"
+#: What becomes of a report that is not refused, as the metric has it; Trainer ignores keys that it does not know.
+ACCEPTED, UNKNOWN_KEYS, FORWARDED = "Accepted", "UnknownKeys", "Forwarded"
+#: The most keys that are named, and the longest name.
+MOST_KEYS, MOST_TEXT = 5, 64
 
 
 class ReportRefusal(StrEnum):
@@ -41,6 +45,16 @@ def another_job(pod: str, job: str) -> str:
 def too_large(most: int) -> str:
     """Return why a long report is refused."""
     return f"the report has more than {most} bytes"
+
+
+def unknown_keys(keys: Sequence[str], sender: str) -> Event:
+    """Return the Event for the first report with keys that are not known."""
+    named = ", ".join(one_line(key[:MOST_TEXT]) for key in keys[:MOST_KEYS])
+    message = (
+        f"A report of the training's progress has keys that are not known, and are ignored ({UNKNOWN_KEYS}): {named}."
+        f" It came from {sender}. More such reports are counted in trainshed_progress_reports_total only."
+    )
+    return Event(EventType.WARNING, "ProgressReportUnknownKeys", message, key=f"progress-{UNKNOWN_KEYS}")
 
 
 def report_refused(refusal: ReportRefusal, why: str, sender: str) -> Event:
