@@ -149,6 +149,28 @@ def test_a_log_that_breaks_off_is_opened_again_later_and_later_and_lines_that_co
     played(story)
 
 
+def test_lines_that_come_again_after_silence_are_no_news_and_the_log_goes_on_after_the_last_one():
+    async def story(it: Followed) -> None:
+        def line(step: int) -> str:
+            return f"{it.now().isoformat()} step {step}/100 loss={step}\n"
+
+        await it.start("a")
+        lines = line(10)
+        await it.say("a-master-0", lines, 20)
+        lines += line(20)
+        await it.say("a-master-0", lines.splitlines(keepends=True)[1], 80)
+        known = it.status()["trainerStatus"]
+        assert (known["step"], known["metrics"]) == (20, [{"name": "loss", "value": "20"}])
+        it.logs.of("a-master-0").put_nowait(TransportError("silence"))
+        await it.say("a-master-0", lines, 100)
+        assert it.status()["trainerStatus"] == known
+        assert it.logs.opened[-1][1]["sinceTime"] == lines.split()[4].replace("+00:00", "Z")
+        await it.say("a-master-0", line(30), 20)
+        assert it.status()["trainerStatus"]["step"] == 30
+
+    played(story)
+
+
 @pytest.mark.parametrize("before", [0, 8], ids=["once", "until it waits for a minute"])
 def test_what_a_log_says_after_it_broke_off_is_read_when_the_pod_ends_before_it_is_opened_again(before):
     async def story(it: Followed) -> None:
