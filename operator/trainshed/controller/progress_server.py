@@ -12,7 +12,6 @@ import msgspec
 import orjson
 from aiohttp import web
 
-from trainshed.api.coerce import as_mapping
 from trainshed.api.job import Job, JobKey, ProgressSource
 from trainshed.api.status import TrainerStatus
 from trainshed.api.training import parse_report
@@ -227,16 +226,19 @@ def answer(refused: ReportRefused) -> web.Response:
 
 def _unknown_keys(content: bytes) -> list[str]:
     """Return the keys of a report that Trainer does not know, and ignores: they may be misspelt."""
-    body = as_mapping(msgspec.json.decode(content))
-    found, known = as_mapping(body.get("trainerStatus")), KNOWN_KEYS
-    return [*(key for key in body if key != "trainerStatus"), *(key for key in found if key not in known)]
+    try:
+        body = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+        found = msgspec.json.decode(body.get("trainerStatus", b"null"), type=dict[str, msgspec.Raw] | None)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return []  # a key that is no text
+    return [*(key for key in body if key != "trainerStatus"), *(key for key in found or () if key not in KNOWN_KEYS)]
 
 
 def _parsed(content: bytes) -> dict[str, Any]:
     """Return what a body has in `trainerStatus`, empty if that is nothing."""
     try:
         found = msgspec.json.decode(content, type=_Body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ReportRefused(ReportRefusal.MALFORMED, f"the report is not as Trainer's: {error}") from None
     values: dict[str, Any] = msgspec.to_builtins(found.trainerStatus) if found.trainerStatus else {}
     return {key: value for key, value in values.items() if value is not None}

@@ -10,6 +10,7 @@ import pytest
 
 from support.progress import ApiServer, ProgressReplica, a_reporting_job, recorded
 from trainshed.api.job import ProgressSource
+from trainshed.controller.progress_server import _parsed, _unknown_keys
 
 ROOT = Path(__file__).parents[3]
 REPORT = {
@@ -74,6 +75,12 @@ async def test_keys_that_trainer_does_not_know_are_ignored_and_said_once(replica
     assert f"are ignored (UnknownKeys): {named}. It came from mnist-worker-0." in event
 
 
+@pytest.mark.parametrize("text", [b'{"\xff": 1}', b'{"a": "\xff"}', b'{"a": 1e99999}'])
+async def test_what_is_ignored_may_be_anything(replica, text):
+    content, unknown = _parsed(text), _unknown_keys(text)
+    assert (content, unknown in ([], ["a"])) == ({}, True)
+
+
 async def test_the_client_of_the_docs_reports_steps(replica, tmp_path, monkeypatch):
     [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/progress-endpoint.md").read_text(), re.DOTALL)
     for name, content in (("CA_CERT", replica.bundle), ("TOKEN", "good\n")):
@@ -94,6 +101,7 @@ async def test_the_client_of_the_docs_reports_steps(replica, tmp_path, monkeypat
         (b"{", 422, "Malformed"),
         (b"\xff\xfe", 422, "Malformed"),
         (b"[" * 60_000, 422, "Malformed"),
+        (b'{"a":%s%s}' % (b"[" * 30_000, b"]" * 30_000), 422, "Malformed"),
         ({"trainerStatus": []}, 422, "Malformed"),
         ({"trainerStatus": {"progressPercentage": 101}}, 422, "Malformed"),
         ({"trainerStatus": {"progressPercentage": "9"}}, 422, "Malformed"),
