@@ -73,7 +73,7 @@ def test_no_output_ends_a_command_with_a_traceback(tmp_path, output):
 
 @pytest.mark.parametrize(
     ("word", "said"),
-    [("exlain", "No such command 'exlain'; did you mean explain?"), ("qqqq", "No such command 'qqqq'.")],
+    [("exsplain", "No such command 'exsplain'; did you mean explain?"), ("qqqq", "No such command 'qqqq'.")],
 )
 def test_a_command_that_is_misspelt_is_named(word: str, said: str):
     result = CliRunner().invoke(cli, [word])
