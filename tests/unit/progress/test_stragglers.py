@@ -21,12 +21,12 @@ def even(poll: int, _asked: int, _chance: Random) -> list[int]:
 
 
 def someone(share: float) -> Ranks:
-    """In so many of the answers others wait for a rank, each time for another one."""
+    """In each of that many answers others wait for a rank, each time for another one."""
     return lambda poll, _, chance: lagging(poll, {chance.randrange(RANKS)} if chance.random() < share else set())
 
 
 def always(*ranks: int, share: float = 1.0, until: int = POLLS) -> Ranks:
-    """In so many of the answers others wait for these ranks."""
+    """In each of that many answers others wait for these ranks."""
     return lambda poll, _, chance: lagging(poll, set(ranks) if chance.random() < share and poll < until else set())
 
 
