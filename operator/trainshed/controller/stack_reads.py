@@ -71,12 +71,13 @@ class StackReads:
                 found = replace(unread, groups=await self._read(job, pods))
             except StacksError as error:
                 found = replace(unread, error=one_line(str(error), LONGEST_ERROR))
-        cache.training.stacks[job.uid] = found
-        cache.wake(job.key)
+        if _still(cache, job, unread.hang):
+            cache.training.stacks[job.uid] = found
+            cache.wake(job.key)
 
 
 def _still(cache: Cache, job: Job, since: datetime) -> bool:
-    """Return whether the job is in the same hang: it may have waited for others to be read."""
+    """Return whether the job is in the same hang: it may have ended or gone meanwhile."""
     record = cache.jobs[job.kind].items.get(job.uid)
     known = record.status.condition(ConditionType.STALLED) if record else None
     return known is not None and known.changed == since

@@ -152,3 +152,16 @@ async def test_a_replica_that_does_not_lead_stops_asking():
     server.gate.set()
     await asyncio.sleep(0.05)
     assert (harness.view.training.stacks, reads._tasks) == ({}, {})
+
+
+async def test_nothing_is_kept_of_a_job_that_is_deleted_while_its_ranks_are_asked():
+    server = Servers(chief_0=page("stacks"))
+    server.gate.clear()
+    harness = await a_hang(server, PORT)
+    await settle(harness, 1)
+    assert server.asked == ["mnist-chief-0"]
+    harness.world.delete("tfjobs")
+    harness.hear()
+    server.gate.set()
+    await asyncio.sleep(0.1)
+    assert harness.view.training.stacks == {}
