@@ -83,7 +83,8 @@ class Training:
         self.steps.append(int(self._cluster.now()))
         found = trainer_status(datetime.fromtimestamp(self._cluster.now(), UTC), step=self._step)
         key, reports = JobKey("ml", KIND, "job"), operator.operator._caches.all[""].cache.training
-        operator._in_process().run(reports.report, key, api_fields.uid(job), found, "job-master-0")
+        pod = "job-master-0", api_fields.uid(pods[0])
+        operator._in_process().run(reports.report, key, api_fields.uid(job), found, pod)
 
     def kind(self, second: int, begin: int, end: int) -> str:
         """Return what a second of a run was, which lasted from `begin` to `end`."""

@@ -102,7 +102,8 @@ def test_the_last_steps_before_a_restart_count_though_the_next_run_reports_befor
         reports, job = TrainingReports(lambda _key: None), a_job("PyTorchJob", master=1, created=T0)
         pods, status = pods_of(job, a_pod("master-0", container="pytorch", started=0)), Status()
         for second, step in [*((number, 200 + number) for number in range(15)), (19, 218), (24, 200), (30, 206)]:
-            reports.report(JobKey("ml", "PyTorchJob", "mnist"), "u", trainer_status(at(second), step=step), "master-0")
+            pod = "master-0", "first" if second < 20 else "second"
+            reports.report(JobKey("ml", "PyTorchJob", "mnist"), "u", trainer_status(at(second), step=step), pod)
             if second in (14, 30):
                 known = replace(seen(job, *pods, status=status, now=at(second)), training=reports.of("u"))
                 status = parse_status({"status": status_document(plan(known).status)})
