@@ -15,6 +15,8 @@ from .conftest import PATIENCE
 
 KIND = "PyTorchJob"
 WHERE = r"worker-0 on \S+"
+#: What a program that is killed may have said last.
+SAID = "(; its last line: .*)?"
 IDLE = ["sleep", "3600"]
 
 
@@ -83,7 +85,7 @@ CASES = {
     "crash": (
         a_job("crash", CRASHED),
         {"class": "Application", "exitCode": 139},
-        rf"{WHERE} crashed with a segmentation fault \(SIGSEGV, 139\) \d+ s after start(: .*)?; restartPolicy is Never",
+        rf"{WHERE} crashed with a segmentation fault \(SIGSEGV, 139\) \d+ s after start{SAID}; restartPolicy is Never",
     ),
     "fetch": (
         a_job(
@@ -123,7 +125,7 @@ def test_one_that_is_killed_is_tried_again_and_both_are_told(user: UserClient) -
     user.create(a_job("killed", KILLED, restart="ExitCode", policy={"backoffLimit": 1}))
     failure, message = verdict(user, "killed")
     is_the_workers(failure, exitCode=137, reason="Error")
-    end = rf"{WHERE} was killed by SIGKILL \(137\) \d+ s after start(: .*)?"
+    end = rf"{WHERE} was killed by SIGKILL \(137\) \d+ s after start{SAID}"
     assert re.search(rf"backoff limit: 1 of 1 restart used; last failure: {end}", message), message
     warnings = [
         told for kind, reason, told in user.events("killed") if (kind, reason) == ("Warning", f"{KIND}Restarting")
