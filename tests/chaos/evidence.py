@@ -17,6 +17,8 @@ from support.fault_proxy import Passed
 
 from .history import Version
 
+#: A duration, or a share of one, in a status.
+DURATION = r"\"(?:\w+Seconds|availabilityPercentage|goodputPercentage)\": \d+"
 #: Patterns of values that differ from run to run, and their replacements.
 VOLATILE = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uid>"),
@@ -24,7 +26,7 @@ VOLATILE = (
     (re.compile(r"kube-api-access-\w+"), "<token>"),
     (re.compile(r"198\.19\.\d+\.\d+"), "<address>"),
     (re.compile(r"\b\d+(\.\d+)? s\b"), "<seconds>"),
-    (re.compile(r"\"\w+Seconds\": \d+, |(, )?\"\w+Seconds\": \d+"), ""),
+    (re.compile(rf"{DURATION}, |(, )?{DURATION}"), ""),
     (re.compile(r"\"trainshed.dev/last-applied-hash\": \"\w+\""), "<digest>"),
 )
 
