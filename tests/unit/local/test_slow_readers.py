@@ -66,5 +66,6 @@ async def test_the_output_of_a_container_is_read_to_its_end_but_not_that_of_othe
     container.output = process.stdout
     await asyncio.wait_for(ContainerOutput(container, logs, POD, "main").drain(), 30)
     process._transport.close()
+    await asyncio.wait_for(process.wait(), 30)
     found = logs.text.count(b"y\n")
     assert found == SIZE // 2
