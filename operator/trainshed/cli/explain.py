@@ -50,11 +50,10 @@ async def _story(cluster: Cluster, name: str) -> None:
 
     reader = cluster.reader
     facts, queue = await asyncio.gather(job_facts.read_facts(reader, document, kind), read_queue(reader, document))
-    beside = story.Beside(
-        queue,
-        await job_facts.read_failed_probe(reader, facts),
-        await job_facts.read_absent(reader, facts),
-        await job_facts.read_unsaved(reader, document, facts),
-        await job_facts.read_set_up_failure(reader, facts),
+    probe, absent, unsaved, set_up = await asyncio.gather(
+        job_facts.read_failed_probe(reader, facts),
+        job_facts.read_absent(reader, facts),
+        job_facts.read_unsaved(reader, document, facts),
+        job_facts.read_set_up_failure(reader, facts),
     )
-    chapters.show(story.tell(facts, document, beside))
+    chapters.show(story.tell(facts, document, story.Beside(queue, probe, absent, unsaved, set_up)))

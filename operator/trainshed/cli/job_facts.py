@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from trainshed.api import parse, status_codec
 from trainshed.api.actions import Snapshot
 from trainshed.api.framework import Framework, JobDefaults
@@ -40,20 +42,14 @@ async def read_failed_probe(reader: JobReader, facts: Facts) -> str:
     failure = attempts.killed(facts)
     if failure is None:
         return ""
-    try:
-        return attempts.failed_probe(failure, await reader.events_of_pod(facts.job.namespace, failure.pod))
-    except Forbidden:
-        return ""
+    return attempts.failed_probe(failure, await _permitted(reader.events_of_pod(facts.job.namespace, failure.pod)))
 
 
 async def read_unsaved(reader: JobReader, document: Document, facts: Facts) -> str:
     """Return that the last checkpoint on SIGTERM was not saved in time, if an Event says so; empty otherwise."""
     if facts.job.checkpoint_grace is None:
         return ""
-    try:
-        return attempts.unsaved(await reader.events_of_job(document), facts.now)
-    except Forbidden:
-        return ""
+    return attempts.unsaved(await _permitted(reader.events_of_job(document)), facts.now)
 
 
 async def read_set_up_failure(reader: JobReader, facts: Facts) -> str:
@@ -61,10 +57,15 @@ async def read_set_up_failure(reader: JobReader, facts: Facts) -> str:
     pod = replica_states.not_set_up(facts)
     if pod is None:
         return ""
+    return replica_states.set_up_failure(await _permitted(reader.events_of_pod(facts.job.namespace, pod.name)))
+
+
+async def _permitted(events: Awaitable[list[Document]]) -> list[Document]:
+    """Return Events; none if they may not be read."""
     try:
-        return replica_states.set_up_failure(await reader.events_of_pod(facts.job.namespace, pod.name))
+        return await events
     except Forbidden:
-        return ""
+        return []
 
 
 async def read_absent(reader: JobReader, facts: Facts) -> list[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from trainshed.api.coerce import as_mapping
@@ -49,18 +52,23 @@ async def _scale(cluster: Cluster, word: str, role: str, replicas: int, *, is_dr
 
 def _count(job: Document, field: str, role: str) -> int | None:
     """Return how many replicas of this type the spec asks for; None if it does not say."""
-    roles = as_mapping(as_mapping(job.get("spec")).get(field))
-    found = next((as_mapping(roles[name]).get("replicas") for name in roles if name.lower() == role.lower()), None)
+    roles, name = _roles(job, field, role)
+    found = as_mapping(roles.get(name or "")).get("replicas")
     return found if isinstance(found, int) else None
 
 
 def _patch(job: Document, field: str, role: str, replicas: int) -> Document:
     """Return the change of the number; raises `ClickException` if the job has no such replicas."""
-    roles = as_mapping(as_mapping(job.get("spec")).get(field))
-    found = next((name for name in roles if name.lower() == role.lower()), None)
+    roles, found = _roles(job, field, role)
     if found is None:
         raise click.ClickException(one_line(f"{full_name(job)} has no replicas of type {role}, but {listed([*roles])}"))
     return {"spec": {field: {found: {"replicas": replicas}}}}
+
+
+def _roles(job: Document, field: str, role: str) -> tuple[Mapping[str, Any], str | None]:
+    """Return the replicas of a job by type, and the name of this type there; None if it has no such replicas."""
+    roles = as_mapping(as_mapping(job.get("spec")).get(field))
+    return roles, next((name for name in roles if name.lower() == role.lower()), None)
 
 
 def _notes(job: Document, kind: JobKind, *, is_queued: bool) -> list[str]:

@@ -91,11 +91,11 @@ class Operator:
         self._controller = Controller(client, scope, self._metrics, clock.now)
         self._caches = self._controller.caches
         self._followers = LogFollowers(self._rest, self._controller.recorder, clock.now, settings.log_follows)
-        for namespaced in self._caches.all.values() if settings.job_defaults.progress_logs else ():
-            namespaced.reconciler.watchers.append(partial(self._followers.saw, namespaced.cache))
         self._polls = RasPolls(forward, self._controller.recorder, clock.now) if forward else None
         self._stacks = StackReads(DebugServers(forward).read, _names_port) if forward else None
         for namespaced in self._caches.all.values():
+            if settings.job_defaults.progress_logs:
+                namespaced.reconciler.watchers.append(partial(self._followers.saw, namespaced.cache))
             if self._stacks:
                 self._stacks.watch(namespaced.cache, namespaced.reconciler.watchers)
         self._labels = {framework.kind: framework.label for framework in frameworks}
