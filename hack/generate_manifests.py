@@ -14,6 +14,7 @@ import yaml
 from trainshed import crd
 from trainshed.api import job_annotations as of_jobs
 from trainshed.api.framework import Framework
+from trainshed.api.record_ring import NAME as RECORDS
 from trainshed.crd import definition
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 
@@ -72,6 +73,9 @@ TOKEN_RULES: Rules = (("authentication.k8s.io", ["tokenreviews"], ["create"]),)
 CERTIFICATE_RULES: Rules = (("", ["secrets"], ["get", "update"]),)
 #: For --nccl-ras: to ask NCCL in pods. A WebSocket is opened by GET, and newer API servers check `create` as well.
 RAS_RULES: Rules = (("", ["pods/portforward"], ["get", "create"]),)
+#: For --record: to create ConfigMaps, which cannot be restricted to a name, and to read and change the one of records.
+RECORD_RULES: Rules = (("", ["configmaps"], ["create"]),)
+RECORDS_RULES: Rules = (("", ["configmaps"], ["get", "patch"]),)
 #: In the operator's own namespace: the leader-election Lease.
 LEASE_RULES: Rules = (("coordination.k8s.io", ["leases"], ["create", "get", "update"]),)
 #: Rules for users: edit jobs, or view them. v1's edit role includes objects that are used together with jobs.
@@ -148,6 +152,7 @@ def rights() -> dict[str, Any]:
         "tokens": _rules(TOKEN_RULES),
         "certificate": _rules(CERTIFICATE_RULES),
         "nccl-ras": _rules(RAS_RULES),
+        "record": [*_rules(RECORD_RULES), *({**rule, "resourceNames": [RECORDS]} for rule in _rules(RECORDS_RULES))],
         "lease": _rules(LEASE_RULES),
         "people": {"edit": _rules(EDIT_RULES), "v1Edit": _rules(V1_EDIT_RULES), "view": _rules(VIEW_RULES)},
     }

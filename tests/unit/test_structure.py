@@ -37,6 +37,7 @@ SMALL_MODULES = {
     "trainshed.local.training_progress": "what an output says of the training, apart from how it is printed",
     "trainshed.local.launcher.marks": "how processes are distinguished, apart from how they are isolated",
     "trainshed.local.runtimes.docker_variables": "the format of two programs, with its table of names",
+    "trainshed.client.config_maps": "whole objects of a kind of which the operator otherwise keeps digests",
     "trainshed.client.credential_plugin": "the official client, which is imported only for a plugin",
     "trainshed.client.tunnel": "the protocol of proxies, apart from the one spoken through them",
     "trainshed.client.coalescing": "pauses of the event loop, apart from HTTP",

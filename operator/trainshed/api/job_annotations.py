@@ -26,6 +26,7 @@ PROGRESS_PATTERNS = f"{PREFIX}progress-patterns"
 HANG_DEADLINE = f"{PREFIX}hang-deadline"
 HANG_ACTION = f"{PREFIX}hang-action"
 DEBUG_SERVER_PORT = f"{PREFIX}debug-server-port"
+RECORD = f"{PREFIX}record"
 #: All annotations of a job, with their values, the default first (that of SERVICES is a setting of the operator); the
 #: value of those without is a duration, but for TEXTS. The chart's admission policy and `trainshed render` refuse
 #: others.
@@ -44,6 +45,7 @@ ANNOTATIONS: dict[str, tuple[str, ...]] = {
     HANG_DEADLINE: (),
     HANG_ACTION: ("Notify", "Restart"),
     DEBUG_SERVER_PORT: (),
+    RECORD: ("false", "true"),
 }
 TEXTS = (PROGRESS_PATTERNS, DEBUG_SERVER_PORT)
 #: Seconds in which a pod may end by itself, once its job is over. A kubelet needs about two to report the end of a pod
@@ -74,6 +76,7 @@ class JobAnnotations(msgspec.Struct, frozen=True):
     hang_deadline: int | None = None
     restarts_when_hung: bool = False
     debug_port: int | None = None
+    record: bool = False
 
 
 def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tuple[str, ...]]:
@@ -96,6 +99,7 @@ def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tup
         hang_deadline=_duration(annotations, HANG_DEADLINE, problems),
         restarts_when_hung=_choice(annotations, HANG_ACTION, problems) == "Restart",
         debug_port=_port(annotations, DEBUG_SERVER_PORT, problems),
+        record=_choice(annotations, RECORD, problems) != "false",
     )
     return found, tuple(problems)
 

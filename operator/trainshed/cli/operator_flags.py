@@ -301,6 +301,7 @@ FLAGS: tuple[click.Option, ...] = (
         is_flag=True,
         help="Read the nodes on which replicas failed, to say what is wrong there and to try again for that.",
     ),
+    click.Option(["--record"], is_flag=True, help="Allow jobs to have a record kept after their end, in a ConfigMap."),
     click.Option(
         ["--max-log-follows", "log_follows"],
         default=DEFAULTS.log_follows,

@@ -15,10 +15,12 @@ from importlib import import_module
 from typing import Any
 
 from trainshed import process
+from trainshed.api.actions import Event
 from trainshed.api.framework import Framework
 from trainshed.api.job import Job
 from trainshed.client import ApiError
 from trainshed.client.client import ApiClient
+from trainshed.client.config_maps import ConfigMaps
 from trainshed.client.credentials import Credentials, NoCredentials
 from trainshed.client.flow_control import TokenBucket
 from trainshed.client.http import HttpTransport
@@ -33,10 +35,12 @@ from trainshed.process import Clock
 from .debug_servers import DebugServers
 from .health import HealthServer, LoopLagMonitor, listening_sockets
 from .job_collector import JobCollector
+from .job_records import JobRecords
 from .leader_election import LeaderElector, LeaseConfig
 from .log_followers import LogFollowers
 from .metrics import Metrics, MetricScope
 from .namespaces import Controller, NamespaceCache, Scope, discover_gang_resources
+from .observer import Observers
 from .orphans import Orphans
 from .ras_polls import RasPolls
 from .stack_reads import StackReads
@@ -88,7 +92,11 @@ class Operator:
         if settings.leader_elect:
             client.may_write = self._elector.is_leader
         scope = Scope(frameworks, settings.job_defaults, settings.namespaces)
-        self._controller = Controller(client, scope, self._metrics, clock.now)
+        self._records = None
+        if settings.job_defaults.record:
+            self._records = JobRecords(ConfigMaps(client), self._tell, clock.now)
+        observer = Observers(self._metrics, self._records) if self._records else self._metrics
+        self._controller = Controller(client, scope, observer, clock.now)
         self._caches = self._controller.caches
         self._followers = LogFollowers(self._rest, self._controller.recorder, clock.now, settings.log_follows)
         self._polls = RasPolls(forward, self._controller.recorder, clock.now) if forward else None
@@ -136,6 +144,8 @@ class Operator:
         runs += [self._expire_counters, *(informer.run for informer in self._controller.informers)]
         if self._polls:
             runs.append(partial(self._ask_ranks, self._polls))
+        if self._records:
+            runs.append(self._records.run)
         runs += [self._orphans(namespaced).run for namespaced in self._caches.all.values()]
         if where := _reports_at(self._settings):
             runs.append(partial(self._serve_reports, list(listening_sockets(*where))))
@@ -222,6 +232,11 @@ class Operator:
         self._caches.step_down()
         self._stop_watching()
         self._metrics.step_down()
+        if self._records:
+            self._records.step_down()
+
+    def _tell(self, job: Job, event: Event) -> None:
+        self._controller.recorder.record(job, event)
 
     def _stop_watching(self) -> None:
         self._followers.stop()

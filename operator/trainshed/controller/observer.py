@@ -55,3 +55,60 @@ class Observer(Protocol):
     def count_rejected_status(self, snapshot: Snapshot) -> None:
         """Count a status update of this job that the API server rejected."""
         return
+
+
+class Observers(Observer):
+    """Tells several observers, in their order."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._all = observers
+
+    def observe_queue_time(self, seconds: float) -> None:
+        """Tell all."""
+        for one in self._all:
+            one.observe_queue_time(seconds)
+
+    def count_dropped_event(self) -> None:
+        """Tell all."""
+        for one in self._all:
+            one.count_dropped_event()
+
+    def observe_reconcile(self, seconds: float) -> None:
+        """Tell all."""
+        for one in self._all:
+            one.observe_reconcile(seconds)
+
+    def on_reconcile(self, snapshot: Snapshot) -> None:
+        """Tell all."""
+        for one in self._all:
+            one.on_reconcile(snapshot)
+
+    def forget(self, key: JobKey, now: datetime) -> None:
+        """Tell all."""
+        for one in self._all:
+            one.forget(key, now)
+
+    def on_status_stored(self, snapshot: Snapshot, after: Status) -> None:
+        """Tell all."""
+        for one in self._all:
+            one.on_status_stored(snapshot, after)
+
+    def count_action(self, snapshot: Snapshot, action: Action, *, success: bool) -> None:
+        """Tell all."""
+        for one in self._all:
+            one.count_action(snapshot, action, success=success)
+
+    def count_error(self, error: ApiError) -> None:
+        """Tell all."""
+        for one in self._all:
+            one.count_error(error)
+
+    def count_internal_error(self) -> None:
+        """Tell all."""
+        for one in self._all:
+            one.count_internal_error()
+
+    def count_rejected_status(self, snapshot: Snapshot) -> None:
+        """Tell all."""
+        for one in self._all:
+            one.count_rejected_status(snapshot)

@@ -50,6 +50,7 @@ CASES = {
     "health of nodes": Case(
         ("nodeHealth.enabled=true", "namespaces={a,b}"), USUAL | {"node-health", "node-events"}, ("a", "b")
     ),
+    "records of two namespaces": Case(("record.enabled=true", "namespaces={a,b}"), USUAL | {"record"}, ("a", "b")),
     "no MPIJobs": Case(without("mpijob"), USUAL - {"mpi", "mpijob"}, kinds=tuple(KINDS.keys() - {"MPIJob"})),
     "one replica": Case(("leaderElection.enabled=false", "replicas=1"), USUAL - {"lease"}),
     "two namespaces": Case(("namespaces={a,b}", *ALL_OPTIONS), OPTIONAL, ("a", "b")),
@@ -71,7 +72,8 @@ def _placed(right: Right, namespace: str, case: Case) -> Right:
         return right
     if "node-events" in case.parts and (right.resource, right.verb) == ("events", "list"):
         return replace(right, namespace="default")
-    return replace(right, namespace="trainshed-system" if right.resource == LEASES or right.named else namespace)
+    own = right.resource == LEASES or (right.named and right.resource == "secrets")
+    return replace(right, namespace="trainshed-system" if own else namespace)
 
 
 def test_every_right_has_one_documented_reason():

@@ -8,7 +8,7 @@ from itertools import islice
 from trainshed.api import gang
 from trainshed.api.actions import Action, DeleteDependent, Event, EventType
 from trainshed.api.job import ProgressSource, Replica
-from trainshed.api.job_annotations import CHECKPOINT_ON_SIGTERM, PROGRESS, TRACK_RESULTS
+from trainshed.api.job_annotations import CHECKPOINT_ON_SIGTERM, PROGRESS, RECORD, TRACK_RESULTS
 from trainshed.api.objects import POD_GROUP, Container, Pod
 from trainshed.api.status import ConditionType, Failure, Status
 from trainshed.plan.facts import Facts
@@ -121,8 +121,8 @@ def tracking_disabled(facts: Facts) -> tuple[Event, ...]:
     return (_lasting_warning("ResultTrackingDisabled", message),)
 
 
-#: Where the right and the flag for progress by logs come from.
-PROGRESS_VALUE = "progress.logs.enabled of the chart"
+#: Where the rights and the flags for progress by logs, and for records, come from.
+PROGRESS_VALUE, RECORD_VALUE = "progress.logs.enabled of the chart", "record.enabled of the chart"
 
 
 def logs_disabled(facts: Facts) -> tuple[Event, ...]:
@@ -131,6 +131,19 @@ def logs_disabled(facts: Facts) -> tuple[Event, ...]:
         return ()
     message = f"{PROGRESS}: Logs has no effect: the operator runs without --progress-logs ({PROGRESS_VALUE})"
     return (_lasting_warning("ProgressLogsDisabled", message),)
+
+
+def record_disabled(facts: Facts) -> tuple[Event, ...]:
+    """Return a Warning if the job asks for a record and the operator runs without --record."""
+    if facts.snapshot.job_defaults.record or facts.job.annotations.get(RECORD, "false") == "false":
+        return ()
+    message = f"{RECORD} has no effect: the operator runs without --record ({RECORD_VALUE})"
+    return (_lasting_warning("RecordDisabled", message),)
+
+
+def record_refused(said: str) -> Event:
+    """Return the Event that no record of a job can be kept; `said` is why."""
+    return _lasting_warning("RecordNotKept", f"No record of the job is kept ({RECORD_VALUE}): {said}")
 
 
 def logs_refused(said: str) -> Event:

@@ -1,0 +1,46 @@
+"""Reads and writes a ConfigMap as a whole, and reads what an API server says of its version."""
+
+from __future__ import annotations
+
+from trainshed.api.coerce import parse_text
+from trainshed.api.job import Document
+
+from . import ApiError, NotFound
+from .client import CORE, ApiClient
+from .lists import DOCUMENTS
+from .transport import Path
+
+
+class ConfigMaps:
+    """Reads and writes with the limits of a client; no request is repeated, and every method may raise `ApiError`."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+
+    async def read(self, namespace: str, name: str) -> Document | None:
+        """Return the ConfigMap, None if it does not exist."""
+        path, client = Path(CORE, "configmaps", namespace, name), self._client
+        try:
+            return DOCUMENTS.answer(await client.limiters.reads.run(namespace, lambda: client.rest.call("GET", path)))
+        except NotFound:
+            return None
+
+    async def create(self, namespace: str, body: Document) -> None:
+        """Create a ConfigMap; raises `Conflict` if there is one of that name."""
+        await self._write("POST", Path(CORE, "configmaps", namespace), body)
+
+    async def merge(self, namespace: str, name: str, patch: Document) -> None:
+        """Merge a patch; its uid and resourceVersion are preconditions: raises `Conflict`, `NotFound`."""
+        await self._write("PATCH", Path(CORE, "configmaps", namespace, name), patch)
+
+    async def kubernetes_version(self) -> str:
+        """Return the version of the API server, such as `v1.36.1`; empty if it does not say."""
+        try:
+            answer = DOCUMENTS.answer(await self._client.rest.call("GET", Path("", "version")))
+        except ApiError:
+            return ""
+        return parse_text(answer.get("gitVersion"))
+
+    async def _write(self, verb: str, path: Path, body: Document) -> None:
+        client = self._client
+        await client.limiters.creates.run(path.namespace, lambda: client.rest.write(verb, path, body, client.may_write))
