@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 PROTOCOL = "v4.channel.k8s.io"
 DATA, ERROR = 0, 1
-#: The bytes of a frame, and of an error that is kept.
-MOST_FRAME, LONGEST_ERROR = 1024 * 1024, 500
+#: The bytes of a frame, the frames of a conversation, as each takes the event loop some time however short it is, and
+#: the bytes of an error that is kept.
+MOST_FRAME, MOST_FRAMES, LONGEST_ERROR = 1024 * 1024, 20_000, 500
 
 
 class Dialogue(Protocol):
@@ -106,7 +107,11 @@ async def _speak(socket: aiohttp.ClientWebSocketResponse, dialogue: Dialogue, wh
     """Carry the conversation out; raises `Unavailable` with what the server says of the port."""
     await socket.send_bytes(bytes((DATA,)) + dialogue.opening)
     begun: set[int] = set()
+    frames = 0
     async for message in socket:
+        frames += 1
+        if frames > MOST_FRAMES:
+            raise Unavailable(f"{what} answers in more than {MOST_FRAMES:,} pieces")
         content = message.data if isinstance(message.data, bytes) else b""
         channel, content = (content[0], content[1:]) if content else (DATA, b"")
         if channel not in begun:

@@ -30,16 +30,18 @@ class DebugServers:
 
     def __init__(self, forward: Forward) -> None:
         self._forward = forward
+        self._reading = asyncio.Semaphore(1)
 
     async def read(self, job: Job, pods: tuple[Pod, ...]) -> tuple[StackGroup, ...]:
         """Return what the first pod that answers says; if none does, raise `StacksError` because of the first one."""
         end, first = _clock() + PATIENCE, StacksError("no pod runs")
         for number, pod in enumerate(pods[:MOST_PODS]):
-            query = StacksQuery()
+            query = StacksQuery(len(pods))
             try:
                 where = (pod.namespace, pod.name)
                 await self._forward.converse(where, job.debug_port or 0, query, max(end - _clock(), 0.0))
-                return _placed(await asyncio.to_thread(query.answer), pods)
+                async with self._reading:  # a hostile page takes seconds of a processor
+                    return _placed(await asyncio.to_thread(query.answer), pods)
             except (ApiError, StacksError) as error:
                 log.debug("%s: %s", job.key, error, extra=job_fields(job.key))
                 first = first if number else StacksError(str(error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
@@ -30,8 +31,9 @@ from .training_pods import ASIDE, with_ranks
 
 #: Seconds between two looks at which jobs are due, and the fewest and the most between two answers of a job.
 LOOK, SHORTEST, LONGEST = 5.0, 15.0, 120.0
-#: How often a job is asked within its deadline, how many are asked at a time, and the seconds that an answer may take.
-POLLS, AT_A_TIME, PATIENCE = 10, 8, 10.0
+#: How often a job is asked within its deadline, how many are asked at a time, how many of these have not answered the
+#: last time, so that they take no time from others, and the seconds that an answer may take.
+POLLS, AT_A_TIME, SILENT, PATIENCE = 10, 8, 2, 10.0
 #: The most late ranks that are kept.
 MOST_LATE = 64
 
@@ -66,7 +68,8 @@ class RasPolls:
         self._now = now
         self._known: dict[str, _Asked] = {}
         self._busy: set[str] = set()
-        self._room = asyncio.Semaphore(AT_A_TIME)
+        self._room, self._room_of_silent = asyncio.Semaphore(AT_A_TIME), asyncio.Semaphore(SILENT)
+        self._judging = asyncio.Semaphore(1)
 
     async def run(self, caches: Iterable[Cache], may_act: Callable[[], bool]) -> None:
         """Ask without end."""
@@ -113,11 +116,12 @@ class RasPolls:
     async def _ask(self, cache: Cache, record: CachedJob, pods: tuple[Pod, ...]) -> None:
         """Ask one pod of a job; after a failure the next one."""
         known, job, now = self._known[record.uid], record.job, self._now().timestamp()
-        pod, query = pods[known.turn % len(pods)], Query()
+        pod, query = pods[known.turn % len(pods)], Query(len(pods))
         try:
-            async with self._room:
+            async with self._room_of_silent if known.failing is not None else nullcontext(), self._room:
                 await self._forward.converse((pod.namespace, pod.name), PORT, query, PATIENCE)
-            answer = await asyncio.to_thread(_judged, query, known, (job, self._now().timestamp()))
+                async with self._judging:  # a large answer takes twenty times its size meanwhile
+                    answer = await asyncio.to_thread(_judged, query, known, (job, self._now().timestamp()))
         except (ApiError, RasError) as error:
             log.debug("%s: %s", job.key, error, extra=job_fields(job.key))
             known.turn += 1
@@ -128,26 +132,34 @@ class RasPolls:
             return
         if self._known.get(record.uid) is not known:
             return  # its pods have been replaced
-        counts = answer[1] is not known.lags
-        known.still, known.lags, found = answer
-        known.failing = None
+        counts = answer.lags is not known.lags
+        known.still, known.lags, known.failing = answer.still, answer.lags, None
         if counts and known.lags.points:
             known.turn += 1  # who is asked is read first, and seems to lag
         before = cache.training.operations.get(record.uid, Operations(self._now(), 0))
-        cache.training.operations[record.uid] = after = _operations(known.still, known.lags, found, pods)
+        cache.training.operations[record.uid] = after = _operations(answer, pods)
         is_news = before.hang != after.hang or _names(before) != _names(after)
         if is_news or record.status.true(ConditionType.STALLED):
             cache.wake(job.key)
 
 
-def _judged(query: Query, known: _Asked, about: tuple[Job, float]) -> tuple[Stillness, Lags, HangVerdict]:
+class _Judged(msgspec.Struct, frozen=True):
+    """What follows from all answers so far, and how many ranks the last one has."""
+
+    still: Stillness
+    lags: Lags
+    found: HangVerdict
+    ranks: int
+
+
+def _judged(query: Query, known: _Asked, about: tuple[Job, float]) -> _Judged:
     """Return what follows from one more answer about a job at this time; raises `RasError`. It may take long."""
     job, now = about
     poll = query.answer(now)
-    still = known.still.then(poll) if known.still else Stillness(poll, now)
+    still = known.still.then(poll) if known.still else Stillness.of(poll)
     least = sum(group.count for group in job.groups if group.role not in ASIDE)
-    lags = known.lags.then(poll, least) if known.lags else Lags(poll)
-    return still, lags, verdict(still, least, float(job.hang_deadline or 0))
+    lags = known.lags.then(poll, least) if known.lags else Lags.of(poll)
+    return _Judged(still, lags, verdict(poll, still, least, float(job.hang_deadline or 0)), poll.ranks)
 
 
 def _names(found: Operations) -> tuple[tuple[int, str], ...]:
@@ -163,12 +175,12 @@ def _pods(cache: Cache, record: CachedJob) -> tuple[Pod, ...]:
     return with_ranks(record.job, cache.frameworks[record.job.kind], cache.pods.of(record.as_owner))
 
 
-def _operations(still: Stillness, lags: Lags, found: HangVerdict, pods: Iterable[Pod]) -> Operations:
+def _operations(answer: _Judged, pods: Iterable[Pod]) -> Operations:
+    still, found, named = answer.still, answer.found, answer.lags.named
+    slow = None if named is None else _placed(named, pods)
     moved = datetime.fromtimestamp(still.since, UTC)
-    ranks = max((each.size for each in still.last.communicators), default=0)
     late = _placed(found.behind[:MOST_LATE], pods) if found.hang else ()
-    slow = None if lags.named is None else _placed(lags.named, pods)
-    return Operations(moved, still.polls, found.hang, late, ranks, slow)
+    return Operations(moved, still.polls, found.hang, late, answer.ranks, slow)
 
 
 def _placed(late: Iterable[LateRank], pods: Iterable[Pod]) -> tuple[LateRank, ...]:

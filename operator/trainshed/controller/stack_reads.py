@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
+from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -21,8 +22,8 @@ from trainshed.progress.stack_frames import StacksError
 from .cache import Cache
 from .training_pods import with_ranks
 
-#: How many jobs are read at a time, and the characters of an error.
-AT_A_TIME, LONGEST_ERROR = 4, 200
+#: How many jobs are read at a time, and of one namespace, so that others have room; and the characters of an error.
+AT_A_TIME, OF_NAMESPACE, LONGEST_ERROR = 8, 4, 200
 #: Reads the stacks of the ranks in these pods of a job; raises `StacksError`.
 Read = Callable[[Job, tuple[Pod, ...]], Awaitable[tuple[StackGroup, ...]]]
 
@@ -37,6 +38,7 @@ class StackReads:
         self._read, self._asks = read, asks
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._room = asyncio.Semaphore(AT_A_TIME)
+        self._rooms: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     def watch(self, cache: Cache, watchers: list[Callable[[Snapshot], None]]) -> None:
         """Look at each job of the cache that is reconciled, and let the planner wait for the answers."""
@@ -64,7 +66,8 @@ class StackReads:
             task.cancel()
 
     async def _keep(self, cache: Cache, job: Job, pods: tuple[Pod, ...], unread: Stacks) -> None:
-        async with self._room:
+        room = self._rooms.setdefault(job.namespace, asyncio.Semaphore(OF_NAMESPACE))
+        async with room, self._room:
             if not _still(cache, job, unread.hang):
                 return
             try:

@@ -8,7 +8,6 @@ prints of each rank is in a page of HTML in which nothing is escaped. The shapes
 from __future__ import annotations
 
 import html
-import io
 import re
 from collections.abc import Iterator
 
@@ -17,10 +16,13 @@ from trainshed.api.signs import RankAt, StackGroup
 
 from .stack_frames import MOST_FRAMES, MOST_TEXT, Frame, StacksError, grouped
 
-#: The most bytes of an answer: a rank with many threads takes twenty kilobytes.
-MOST_BYTES = 16 * 1024 * 1024
+#: The most bytes of an answer, and those of them for each pod of the job: a rank with many threads takes twenty
+#: kilobytes.
+MOST_BYTES, BYTES_OF_POD = 16 * 1024 * 1024, 512 * 1024
 #: How an answer begins and ends.
 OK, END = re.compile(rb"HTTP/1\.[01] 200 "), b"</section>"
+#: What lines have that say something, none of the others is looked at; and the bytes of a line that are read.
+MARK, LONGEST_LINE = re.compile(rb"<h2>Rank |hread 0x|  File "), 2 * 4096
 #: The lines of an answer: whose the next ones are, that this rank does not answer, and its threads with their frames.
 RANK = re.compile(r"\s*<h2>Rank (\d{1,9}): https?://\[?([^\s/\]]{1,253}?)\]?(?::\d{1,5})?/")
 THREAD = re.compile(r"\s*(?:<pre>)?(?:Current thread|Thread) 0x")
@@ -28,11 +30,15 @@ FRAME_LINE = re.compile(r'  File "(.{1,4096})", line (\d{1,9}) in (.{1,600})')
 
 
 class StacksQuery:
-    """The client's side: send `opening`, then give `feed` what arrives, which raises `StacksError`."""
+    """The client's side: send `opening`, then give `feed` what arrives, which raises `StacksError`.
+
+    Of a job with `pods` an answer is as long as its ranks need, and not longer.
+    """
 
     opening = b"GET /stacks HTTP/1.0\r\nHost: localhost\r\nAccept: text/html\r\n\r\n"
 
-    def __init__(self) -> None:
+    def __init__(self, pods: int = 1) -> None:
+        self._most = min(MOST_BYTES, BYTES_OF_POD * pods)
         self._received = bytearray()
 
     @property
@@ -43,8 +49,8 @@ class StacksQuery:
     def feed(self, data: bytes) -> bytes:
         """Take what has arrived; nothing more is to be sent."""
         self._received += data
-        if len(self._received) > MOST_BYTES:
-            raise StacksError(f"the answer has more than {MOST_BYTES:,} bytes")
+        if len(self._received) > self._most:
+            raise StacksError(f"the answer has more than {self._most:,} bytes")
         return b""
 
     def answer(self) -> tuple[StackGroup, ...]:
@@ -69,8 +75,7 @@ def stacks(page: bytes) -> Iterator[tuple[RankAt, tuple[Frame, ...]]]:
     rank: RankAt | None = None
     frames: list[Frame] = []
     thread_begins = False
-    for raw in io.BytesIO(page):
-        line = html.unescape(raw[: 2 * 4096].decode(errors="replace").rstrip())
+    for line in _lines(page):
         if named := RANK.match(line):
             if rank:
                 yield rank, tuple(frames)
@@ -84,3 +89,18 @@ def stacks(page: bytes) -> Iterator[tuple[RankAt, tuple[Frame, ...]]]:
                 frames.append(Frame(found[3][:MOST_TEXT], found[1][-MOST_TEXT:], int(found[2])))
     if rank:
         yield rank, tuple(frames)
+
+
+def _lines(page: bytes) -> Iterator[str]:
+    """Yield the lines with a mark, without the entities of HTML as far as Python's parser reads them."""
+    end = 0
+    for mark in MARK.finditer(page):
+        if mark.start() < end:
+            continue  # the same line
+        begin = page.rfind(b"\n", end, mark.start()) + 1
+        end = (page.find(b"\n", mark.end()) + 1 or len(page) + 1) - 1
+        line = page[begin : min(end, begin + LONGEST_LINE)].decode(errors="replace").rstrip()
+        try:
+            yield html.unescape(line)
+        except ValueError:  # a number of thousands of digits
+            yield line

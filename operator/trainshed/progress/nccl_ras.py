@@ -10,14 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
 from trainshed.api.signs import LateRank
 
 PORT = 28028
-#: The most bytes of an answer: a rank takes half a kilobyte in each of its communicators.
-MOST_BYTES, LONGEST_LINE = 16 * 1024 * 1024, 1024
+#: The most bytes of an answer, and those of them for each pod of the job: a rank takes half a kilobyte in each of its
+#: communicators.
+MOST_BYTES, BYTES_OF_POD, LONGEST_LINE = 16 * 1024 * 1024, 512 * 1024, 1024
 #: The most kinds of operations of a communicator: NCCL has about ten.
 MOST_KINDS = 64
 #: Seconds for which NCCL waits for the answers of other processes.
@@ -31,6 +33,9 @@ FORGOTTEN_COMMA = re.compile(rb'(?<=[0-9])(\s*\n\s*)(?=")')
 TEXT_VERSION = re.compile(r"NCCL version (\S{1,40})")
 #: How an answer in JSON ends: no other line of it is a brace alone.
 END = b"\n}\n"
+#: The numbers of ranks, processes and devices, and how many operations a rank has begun: NCCL has no larger ones.
+Number = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class RasError(Exception):
@@ -48,13 +53,14 @@ class TextOnly(RasError):
 class Query:
     """The client's side of one query: send `opening`, then what `feed` returns, until `done` or the end of the stream.
 
-    `feed` raises `RasError`.
+    `feed` raises `RasError`. Of a job with `pods` an answer is as long as its ranks need, and not longer.
     """
 
     opening = b"CLIENT PROTOCOL 2\n"
     _ask = b"VERBOSE STATUS\n"
 
-    def __init__(self) -> None:
+    def __init__(self, pods: int = 1) -> None:
+        self._most = min(MOST_BYTES, BYTES_OF_POD * pods)
         self._expected = [
             (b"SERVER PROTOCOL ", f"TIMEOUT {COLLECTION_SECONDS}\n".encode()),
             (b"OK", b"SET FORMAT json\n"),
@@ -71,7 +77,7 @@ class Query:
     def feed(self, data: bytes) -> bytes:
         """Take what has arrived; return what is to be sent, empty for nothing."""
         self._received += data
-        if len(self._received) > (LONGEST_LINE if self._expected else MOST_BYTES):
+        if len(self._received) > (LONGEST_LINE if self._expected else self._most):
             raise RasError(f"the answer of NCCL's RAS has more than {len(self._received) - 1:,} bytes")
         if not self._expected or b"\n" not in self._received:
             return b""
@@ -116,12 +122,12 @@ class _Status(msgspec.Struct, frozen=True):
 class RasRank(msgspec.Struct, frozen=True):
     """A rank of a communicator: its process, and how many operations of each kind it has begun."""
 
-    rank: int
+    rank: Number
     host: str
-    pid: int
-    cuda_dev: int
+    pid: Number
+    cuda_dev: Number
     status: _Status
-    collective_counts: dict[str, int]
+    collective_counts: dict[str, Count]
 
     @property
     def state(self) -> RankState:
@@ -139,17 +145,17 @@ class RasRank(msgspec.Struct, frozen=True):
 
 
 class _MissingRank(msgspec.Struct, frozen=True):
-    rank: int
+    rank: Number
     host: str = ""
-    pid: int = -1
-    cuda_dev: int = -1
+    pid: Number = -1
+    cuda_dev: Number = -1
 
 
 class Communicator(msgspec.Struct, frozen=True):
     """A communicator: how many ranks it has, those that have answered, and those that have not."""
 
     hash: str
-    size: int
+    size: Number
     ranks: tuple[RasRank, ...]
     secondary_hash: str = ""
     missing_ranks: tuple[_MissingRank, ...] = ()
@@ -168,13 +174,19 @@ class Poll(msgspec.Struct, frozen=True):
     nccl_version: str = ""
     time: float = 0.0
 
-    def fingerprint(self) -> frozenset[object]:
-        """Return what changes with each step of any rank: counts, states, and who answers."""
-        return frozenset(
+    def fingerprint(self) -> int:
+        """Return what changes with each step of any rank: a number made of counts, states, and who answers."""
+        found = (
             (each.hash, each.secondary_hash, rank.rank, rank.gpu, rank.state, *sorted(rank.collective_counts.items()))
             for each in self.communicators
             for rank in each.ranks
         )
+        return hash(frozenset(found))
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks its largest communicator has."""
+        return max((each.size for each in self.communicators), default=0)
 
 
 def parse(content: bytes, time: float = 0.0) -> Poll:
@@ -206,47 +218,42 @@ class HangVerdict(msgspec.Struct, frozen=True):
 
 
 class Stillness(msgspec.Struct, frozen=True):
-    """What is kept of many answers: the last one, since when nothing has moved, and in how many that was seen.
+    """What is kept of many answers: the fingerprint of the last one, since when nothing has moved, and in how many.
 
     A count never goes down: between two answers with the same counts nothing has moved, whatever was not asked.
     """
 
-    last: Poll
+    mark: int
     since: float
     polls: int = 1
 
     @classmethod
-    def of(cls, polls: Iterable[Poll]) -> Stillness | None:
-        """Return what is kept of these answers, the oldest first; None of none."""
-        found: Stillness | None = None
-        for poll in polls:
-            found = found.then(poll) if found else cls(poll, poll.time)
-        return found
+    def of(cls, poll: Poll) -> Stillness:
+        """Return what is kept of a first answer."""
+        return cls(poll.fingerprint(), poll.time)
 
     def then(self, poll: Poll) -> Stillness:
         """Return what is kept after one more answer."""
-        if poll.fingerprint() != self.last.fingerprint():
-            return Stillness(poll, poll.time)
-        return Stillness(poll, self.since, self.polls + 1)
+        mark = poll.fingerprint()
+        return Stillness(mark, self.since, self.polls + 1) if mark == self.mark else Stillness(mark, poll.time)
 
 
-def verdict(polls: Sequence[Poll] | Stillness, least: int, seconds: float) -> HangVerdict:
-    """Return whether these answers, the oldest first, show a hang of a job.
+def verdict(last: Poll, still: Stillness, least: int, seconds: float) -> HangVerdict:
+    """Return whether the last answer, and what is kept of all until it, show a hang of a job.
 
     All of this must hold: a communicator of the whole job exists, all of its ranks answer, and at least `least` of
     them; all ranks run; in a communicator the counts of the ranks differ; and no count has moved for `seconds`, in
     FEWEST_POLLS answers or more. Equal counts are no hang: a long step looks the same.
     """
-    found = polls if isinstance(polls, Stillness) else Stillness.of(polls)
-    if found is None or not found.last.communicators:
+    if not last.communicators:
         return HangVerdict("NCCL's RAS knows no communicator")
-    if reason := why_not_judged(found.last.communicators, least):
+    if reason := why_not_judged(last.communicators, least):
         return HangVerdict(reason)
-    behind = tuple(sorted(_behind(found.last.communicators), key=lambda one: (one.count - one.most, one.rank)))
+    behind = tuple(sorted(_behind(last.communicators), key=lambda one: (one.count - one.most, one.rank)))
     if not behind:
         return HangVerdict("all ranks have begun the same operations")
-    still_for = found.last.time - found.since
-    if still_for < seconds or found.polls < FEWEST_POLLS:
+    still_for = last.time - still.since
+    if still_for < seconds or still.polls < FEWEST_POLLS:
         return HangVerdict(f"nothing has moved for {still_for:.0f} s only", behind, still_for)
     return HangVerdict("ranks wait for others that have not begun the same operation", behind, still_for, hang=True)
 

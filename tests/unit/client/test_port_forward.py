@@ -18,7 +18,7 @@ import pytest
 from support.debug_server import RECORDED, DebugServer, page
 from support.port_forwards import forwarding
 from support.ras_server import RasServer, answer, counts
-from trainshed.client import Forbidden, NotFound, Unavailable
+from trainshed.client import Forbidden, NotFound, Unavailable, port_forward
 from trainshed.client.credentials import Credentials
 from trainshed.client.port_forward import PortForward
 from trainshed.progress.debug_server import StacksQuery
@@ -86,6 +86,14 @@ async def test_the_debug_server_of_pytorch_is_asked_through_the_api_server(debug
     assert ([one.rank for one in late.ranks], late.place) == ([1], "load_batch (hanging_ranks.py:25)")
     assert (waiting.count, waiting.waits, waiting.by) == (2, True, "train (hanging_ranks.py:37)")
     assert server.asked[0][0].endswith("/pods/mnist-worker-0/portforward?ports=25999")
+
+
+async def test_an_answer_in_very_many_pieces_is_given_up(ras, monkeypatch):
+    """Each takes the event loop as long as a large one."""
+    monkeypatch.setattr(port_forward, "MOST_FRAMES", 10)
+    async with forwarding(ras.server_address) as (_, url):
+        with pytest.raises(Unavailable, match="port 28028 of pod mnist-worker-0 answers in more than 10 pieces"):
+            await ask(url)
 
 
 async def test_an_old_nccl_is_recognised(ras):

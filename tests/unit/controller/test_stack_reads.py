@@ -6,13 +6,14 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from support.debug_server import page
 from support.harness import Harness, a_spec
 from trainshed.api.signs import Operations
 from trainshed.client import Unavailable
 from trainshed.controller.debug_servers import MOST_PODS, DebugServers
-from trainshed.controller.stack_reads import StackReads
+from trainshed.controller.stack_reads import OF_NAMESPACE, StackReads
 from trainshed.progress.debug_server import StacksQuery
 
 PORT = {"trainshed.dev/hang-deadline": "10m", "trainshed.dev/debug-server-port": "25999"}
@@ -165,3 +166,21 @@ async def test_nothing_is_kept_of_a_job_that_is_deleted_while_its_ranks_are_aske
     server.gate.set()
     await asyncio.sleep(0.1)
     assert harness.view.training.stacks == {}
+
+
+async def test_jobs_of_one_namespace_leave_room_for_those_of_others():
+    """Programs that listen on their port and never answer take all the time that there is for an answer."""
+    server = Servers()
+    server.gate.clear()
+    harness = await a_hang(server, PORT)
+    snapshot, jobs = harness.snapshot(), harness.view.jobs["TFJob"].items
+    reads = watch(harness, server)
+    for number in range(2 * OF_NAMESPACE):
+        namespace = "ml" if number < 2 * OF_NAMESPACE - 1 else "others"
+        job = replace(snapshot.job, uid=f"u{number}", namespace=namespace)
+        jobs[job.uid] = jobs[snapshot.job.uid]
+        reads.saw(harness.view, replace(snapshot, job=job))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(server.asked) == OF_NAMESPACE + 1
+    reads.stop()

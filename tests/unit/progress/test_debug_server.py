@@ -75,6 +75,13 @@ def test_an_answer_without_end_is_given_up(monkeypatch):
         query.feed(b"x" * 100)
 
 
+def test_an_answer_may_be_as_long_as_the_ranks_of_the_job_need():
+    content = b"x" * (debug_server.BYTES_OF_POD + 1)
+    assert StacksQuery(2).feed(content) == b""
+    with pytest.raises(StacksError, match="more than 524,288 bytes"):
+        StacksQuery(1).feed(content)
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -83,9 +90,10 @@ def test_an_answer_without_end_is_given_up(monkeypatch):
         (a_rank(3, *[frame("f", "/usr/lib/python3.11/x.py")] * 500, frame("g")), ("f (x.py:1)", "")),
         (a_rank(3, frame("f").replace('"', "&quot;")), ("f (a.py:1)", "")),
         (a_rank(3, "  File " + "x" * 100_000), ("", "")),
+        (a_rank(3, frame("&#" + "1" * 5_000 + ";"), frame("f")), ("&#" + "1" * 117 + "…", "")),
         (a_rank(3), ("", "")),
     ],
-    ids=["escapes", "a long name", "a deep stack", "escaped", "a long line", "no frame"],
+    ids=["escapes", "a long name", "a deep stack", "escaped", "a long line", "a large number", "no frame"],
 )
 def test_frames_are_made_fit_to_be_shown(text, found):
     (group,) = groups(text.encode())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from support.ras_server import TEXT, answer, communicator, counts, rank
 from trainshed.progress import nccl_ras
-from trainshed.progress.nccl_ras import Query, RasError, Stillness, TextOnly, parse, verdict
+from trainshed.progress.nccl_ras import HangVerdict, Poll, Query, RasError, Stillness, TextOnly, parse
 
 DIALOGUE = (
     (b"SERVER PROTOCOL 2\n", b"TIMEOUT 5\n"),
@@ -19,9 +19,9 @@ DIALOGUE = (
 )
 
 
-def asked() -> Query:
-    """A query that awaits the answer itself."""
-    query = Query()
+def asked(pods: int = 1) -> Query:
+    """A query that awaits the answer itself, of a job with so many pods."""
+    query = Query(pods)
     for received, sent in DIALOGUE:
         assert query.feed(received[:-1]) == b""
         assert query.feed(received[-1:]) == sent
@@ -32,6 +32,15 @@ def polls(*states, seconds: float = 60.0):
     """The answers with these communicators, a minute after each other."""
     found = (each if isinstance(each, tuple) else (each,) for each in states)
     return [parse(answer(*each), number * seconds) for number, each in enumerate(found)]
+
+
+def verdict(every: list[Poll], least: int, seconds: float) -> HangVerdict:
+    """What follows from these answers, the oldest first."""
+    last, *others = reversed(every or [Poll(())])
+    still = Stillness.of(others[-1] if others else last)
+    for each in every[1:]:
+        still = still.then(each)
+    return nccl_ras.verdict(last, still, least, seconds)
 
 
 def test_a_query_sends_line_by_line_and_ends_with_the_answer():
@@ -174,8 +183,16 @@ def test_no_hang_while_any_count_moves(first, steps):
     assert found.hang == (still >= 3 and len(set(states[-1])) > 1)
 
 
-def test_what_is_kept_of_many_answers_says_the_same():
-    every = polls(*[HUNG] * 11)
-    kept = Stillness.of(every)
-    assert verdict(kept, least=4, seconds=600) == verdict(every, least=4, seconds=600)
-    assert (kept.polls, kept.since, kept.last) == (11, 0.0, every[-1])
+def test_numbers_that_nccl_never_has_are_refused():
+    """They would become a part of the status, which has no room for them."""
+    for wrong in ({"rank": 10**30}, {"pid": -(10**30)}, {"collective_counts": {"AllReduce": -1}}):
+        with pytest.raises(RasError, match="cannot be read"):
+            parse(answer(communicator("a1", [rank(0, {"AllReduce": 1}) | wrong])))
+
+
+def test_an_answer_may_be_as_long_as_the_ranks_of_the_job_need():
+    small, large = (asked(pods) for pods in (1, 4))
+    content = b" " * (nccl_ras.BYTES_OF_POD + 1)
+    large.feed(content)
+    with pytest.raises(RasError, match="more than 524,288 bytes"):
+        small.feed(content)

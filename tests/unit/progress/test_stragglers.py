@@ -9,7 +9,7 @@ import pytest
 
 from support.ras_server import answer, communicator, rank
 from trainshed.progress.nccl_ras import parse
-from trainshed.progress.stragglers import ENOUGH, Lags
+from trainshed.progress.stragglers import ENOUGH, MOST_SUSPECTS, Lags
 
 RANKS, POLLS = 8, 400
 #: What each rank has begun at each answer: (number of the answer, the rank that is asked, chance) to counts.
@@ -42,7 +42,7 @@ def jittery(poll: int, _asked: int, chance: Random) -> list[int]:
 
 def paused(poll: int, _asked: int, _chance: Random) -> list[int]:
     """In most answers nothing has moved, because all wait for a checkpoint of rank 0."""
-    return lagging(poll // 9 * 9, {0} if poll % 9 else set())
+    return lagging(1 + poll // 9 * 9, {0} if poll % 9 else set())
 
 
 def hung(poll: int, _asked: int, _chance: Random) -> list[int]:
@@ -60,7 +60,7 @@ def found(ranks: Ranks, polls: int = POLLS, names: Callable[[int], str] = lambda
         numbers = ranks(poll, asked, chance)
         each = [rank(number, {"AllReduce": count}) for number, count in enumerate(numbers)]
         next_answer = parse(answer(communicator(names(poll), each)), float(poll))
-        lags = lags.then(next_answer, RANKS) if lags else Lags(next_answer)
+        lags = lags.then(next_answer, RANKS) if lags else Lags.of(next_answer)
         asked = (asked + bool(lags.points)) % RANKS
         told.append(None if lags.named is None else [one.rank for one in lags.named])
     return told
@@ -115,7 +115,7 @@ def test_ranks_of_several_groups_are_compared_within_each_of_them():
             for name, size, numbers in (("b1", 3, (0, 1)), ("b2", 7, (2, 3)))
         ]
         poll_of_all = parse(answer(whole, *pairs), float(poll))
-        lags = lags.then(poll_of_all, 4) if lags else Lags(poll_of_all)
+        lags = lags.then(poll_of_all, 4) if lags else Lags.of(poll_of_all)
     assert lags.named == ()
 
 
@@ -124,9 +124,20 @@ def test_answers_in_which_not_all_ranks_run_do_not_count():
         parse(answer(communicator("a1", [rank(number, {"AllReduce": count}, init_state=state) for number in range(2)])))
         for count, state in ((1, 0), (2, 1))
     )
-    lags = Lags(first)
+    lags = Lags.of(first)
     assert lags.then(starts, 2) is lags
     assert (
         lags.then(parse(answer(communicator("a1", [rank(0, {"AllReduce": 2}), rank(7, {"AllReduce": 2})]))), 2).answers
         == 1
     )
+
+
+def test_of_a_large_answer_little_is_kept():
+    """Who serves a job's port may answer anything, and what is kept stays as long as the job runs."""
+    ranks = [rank(number, {"AllReduce": number % 2}, host=f"h{number}") for number in range(5_000)]
+    first = Lags.of(parse(answer(communicator("a1", ranks))))
+    second = first.then(parse(answer(communicator("a1", [rank(n, {"AllReduce": 3 + n % 2}) for n in range(5_000)]))), 1)
+    assert len(first.last.begun.tobytes()) == 40_000
+    assert second.answers == 1, "other hosts"
+    third = second.then(parse(answer(communicator("a1", [rank(n, {"AllReduce": 5 + n % 2}) for n in range(5_000)]))), 1)
+    assert (third.answers, len(third.points)) == (2, MOST_SUSPECTS)
