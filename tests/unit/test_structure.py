@@ -27,7 +27,7 @@ FILE_LINES = 400
 LONGER_FILES: dict[str, str] = {}
 FUNCTION_LINES = 50
 #: The number of modules in the longest chain of imports.
-IMPORT_CHAIN = 12
+IMPORT_CHAIN = 15
 #: A module that has fewer lines and only one importer needs a reason.
 SMALL_MODULE = 80
 SMALL_MODULES = {
@@ -38,6 +38,10 @@ SMALL_MODULES = {
     "trainshed.local.launcher.marks": "how processes are distinguished, apart from how they are isolated",
     "trainshed.local.runtimes.docker_variables": "the format of two programs, with its table of names",
     "trainshed.client.config_maps": "whole objects of a kind of which the operator otherwise keeps digests",
+    "trainshed.ui.drawings.sparkline": "one drawing, one file",
+    "trainshed.ui.pages.job": "one page, one file",
+    "trainshed.ui.seen_pods": "what is kept of a pod, apart from how pods are followed",
+    "trainshed.ui.stories": "what is read for one job, apart from what is followed of all",
     "trainshed.client.credential_plugin": "the official client, which is imported only for a plugin",
     "trainshed.client.tunnel": "the protocol of proxies, apart from the one spoken through them",
     "trainshed.client.coalescing": "pauses of the event loop, apart from HTTP",
@@ -58,7 +62,6 @@ SMALL_MODULES = {
     "trainshed.plan.messages.gang_scheduling": "the sentences of one topic",
     "trainshed.client.ownership": "what users read about objects of others, apart from the verbs",
     "trainshed.plan.init_containers": "what admission looks at, apart from what a pod does",
-    "trainshed.cli.job_facts": "the planner, which only the command that needs it imports",
     "trainshed.views.log_lines": "what a terminal shows of a log, apart from how logs are read",
     "trainshed.cli.job_documents": "the format of another program, apart from what is read",
     "trainshed.cli.crds": "one command, one file",
@@ -173,7 +176,11 @@ def test_modules_have_specific_names() -> None:
 
 
 def test_no_two_modules_of_the_operator_have_the_same_name() -> None:
-    names = Counter(Path(name).stem for name, _ in scripts(OPERATOR) if not name.endswith("__init__.py"))
+    names = Counter(
+        Path(name).stem
+        for name, _ in scripts(OPERATOR)
+        if not name.endswith("__init__.py") and "/ui/pages/" not in name  # they have the names of their URLs
+    )
     assert {name for name, number in names.items() if number > 1} == HOMONYMS
 
 

@@ -12,6 +12,7 @@ import click
 JOBS = {
     "get": ("get", "Show jobs, states and why"),
     "explain": ("explain", "Say why, and what to do"),
+    "ui": ("ui", "Show jobs in the browser"),
     "logs": ("logs", "Print output of replicas"),
     "stacks": ("stacks", "Show what hangs, and where"),
     "top": ("top", "Show what replicas use"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import click
 
 from trainshed.client import ApiError, Unavailable
@@ -43,17 +41,6 @@ async def _explain(cluster: Cluster, words: tuple[str, ...]) -> int:
 async def _story(cluster: Cluster, name: str) -> None:
     document, kind = await cluster.reader.find(cluster.namespace, name)
     # The planner reads the job as the operator does. Its models take a while to import, and are not needed before.
-    from trainshed.client.kueue_reader import read_queue  # noqa: PLC0415
-    from trainshed.views import story  # noqa: PLC0415
+    from trainshed.job_facts import read_story  # noqa: PLC0415
 
-    from . import job_facts  # noqa: PLC0415
-
-    reader = cluster.reader
-    facts, queue = await asyncio.gather(job_facts.read_facts(reader, document, kind), read_queue(reader, document))
-    probe, absent, unsaved, set_up = await asyncio.gather(
-        job_facts.read_failed_probe(reader, facts),
-        job_facts.read_absent(reader, facts),
-        job_facts.read_unsaved(reader, document, facts),
-        job_facts.read_set_up_failure(reader, facts),
-    )
-    chapters.show(story.tell(facts, document, story.Beside(queue, probe, absent, unsaved, set_up)))
+    chapters.show(await read_story(cluster.reader, document, kind))

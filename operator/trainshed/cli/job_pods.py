@@ -42,9 +42,8 @@ class Target:
 
     def __init__(self, document: Document, kind: JobKind, named: str) -> None:
         # The planner's models take a while to import, and are not needed before.
+        from trainshed.job_facts import framework_containers  # noqa: PLC0415
         from trainshed.plan.failures import own_container  # noqa: PLC0415
-
-        from .job_facts import framework_containers  # noqa: PLC0415
 
         self.document, self.kind, self._named, self._own_container = document, kind, named, own_container
         self._by_role = {} if named else framework_containers(document, kind)

@@ -37,7 +37,7 @@ async def _scale(cluster: Cluster, word: str, role: str, replicas: int, *, is_dr
     writer = JobWriter(cluster.rest, dry_run=is_dry_run)
 
     async def act(job: Document, kind: JobKind) -> str:
-        from .job_facts import framework_of  # noqa: PLC0415 - its models take a while to import
+        from trainshed.job_facts import framework_of  # noqa: PLC0415 - its models take a while to import
 
         field = framework_of(kind).field
         if _count(job, field, role) == replicas:
@@ -76,8 +76,7 @@ def _notes(job: Document, kind: JobKind, *, is_queued: bool) -> list[str]:
     from trainshed.api import parse  # noqa: PLC0415 - as above
     from trainshed.api.framework import JobDefaults  # noqa: PLC0415
     from trainshed.api.job import RestartScope  # noqa: PLC0415
-
-    from .job_facts import framework_of  # noqa: PLC0415
+    from trainshed.job_facts import framework_of  # noqa: PLC0415
 
     framework = framework_of(kind)
     found = parse.job(job, framework, JobDefaults())

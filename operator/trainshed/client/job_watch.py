@@ -19,14 +19,14 @@ T = TypeVar("T")
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
-    """A job as it is now, or as it was when it was deleted."""
+    """An object as it is now, or as it was when it was deleted; `job` is mostly a job."""
 
     job: T
     deleted: bool
 
 
-class _Jobs(Generic[T]):
-    """The jobs of a kind by uid; each change of them goes into a queue."""
+class Known(Generic[T]):
+    """The objects of a kind by uid; each change of them is put somewhere."""
 
     def __init__(self, known: dict[str, T], put: Callable[[Change[T]], None]) -> None:
         self._known, self._put = known, put
@@ -41,7 +41,7 @@ class _Jobs(Generic[T]):
             self.changed(item)
 
     def changed(self, item: tuple[str, T]) -> None:
-        """Add or update a job."""
+        """Add or update an object."""
         uid, job = item
         self._known[uid] = job
         self._put(Change(job, deleted=False))
@@ -49,13 +49,13 @@ class _Jobs(Generic[T]):
     on_response = changed
 
     def removed(self, item: tuple[str, T]) -> None:
-        """Remove a job."""
+        """Remove an object."""
         uid, job = item
         self._known[uid] = job
         self.forgotten(uid)
 
     def forgotten(self, uid: str) -> None:
-        """Remove the job with this uid, if it is known."""
+        """Remove the object with this uid, if it is known."""
         if uid in self._known:
             self._put(Change(self._known.pop(uid), deleted=True))
 
@@ -68,7 +68,7 @@ class _Jobs(Generic[T]):
         """Do nothing: the informer has the version."""
 
     def count(self) -> int:
-        """Return the number of known jobs."""
+        """Return the number of known objects."""
         return len(self._known)
 
 
@@ -140,7 +140,7 @@ async def _follow(
     outage: Outage,
     put: Callable[[Change[T]], None],
 ) -> None:
-    jobs = _Jobs(dict(followed.known), put)
+    jobs = Known(dict(followed.known), put)
     informer = Informer(rest, followed.path, followed.kind, jobs, query)
 
     def failed(error: ApiError) -> None:

@@ -1,7 +1,8 @@
-"""Reads what the planner knows about a job, for commands that tell about it."""
+"""Reads what the planner knows about a job, and what else its story is told of."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 
 from trainshed.api import parse, status_codec
@@ -10,11 +11,25 @@ from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document
 from trainshed.client import ApiError, Forbidden
 from trainshed.client.job_reader import JobKind, JobReader, NoSuchJob
+from trainshed.client.kueue_reader import read_queue
 from trainshed.client.node_reader import read_nodes
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 from trainshed.plan.facts import Facts
 from trainshed.process import Clock
-from trainshed.views import attempts, replica_states
+from trainshed.views import attempts, replica_states, story
+from trainshed.views.chapter import Story
+
+
+async def read_story(reader: JobReader, document: Document, kind: JobKind) -> Story:
+    """Return the story of a job; raises `NoSuchJob` for a kind of another operator, and errors of the API server."""
+    facts, queue = await asyncio.gather(read_facts(reader, document, kind), read_queue(reader, document))
+    probe, absent, unsaved, set_up = await asyncio.gather(
+        read_failed_probe(reader, facts),
+        read_absent(reader, facts),
+        read_unsaved(reader, document, facts),
+        read_set_up_failure(reader, facts),
+    )
+    return story.tell(facts, document, story.Beside(queue, probe, absent, unsaved, set_up))
 
 
 async def read_facts(reader: JobReader, document: Document, kind: JobKind) -> Facts:

@@ -1,0 +1,70 @@
+"""`trainshed ui`: the jobs of a cluster in the browser."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+from .connection import Cluster, ClusterOptions, cluster_options, run
+
+#: What a browser reads that is started with a file: other users see the arguments of processes, but not this file.
+REDIRECT = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={link}">'
+#: Seconds for which the file stays: by then a browser has read it.
+READ_WITHIN = 60.0
+
+
+@click.command()
+@cluster_options
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="The jobs of all namespaces.")
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port on 127.0.0.1 (default: a free one).")
+@click.option("--browser/--no-browser", default=True, help="Open the page in a browser, if there is a screen.")
+def ui(*, options: ClusterOptions, everywhere: bool, port: int, browser: bool) -> None:
+    """Show jobs, what they do and why in the browser, with your own rights.
+
+    The page is served on this machine only, and only to who opens the link that is printed; it changes nothing.
+    """
+    if everywhere and options.namespace:
+        raise click.UsageError("choose either --namespace or --all-namespaces")
+    run(options, lambda cluster: _ui(cluster, "" if everywhere else cluster.namespace, port, browser=browser))
+
+
+async def _ui(cluster: Cluster, namespace: str, port: int, *, browser: bool) -> int:
+    from trainshed.ui.access import Access  # noqa: PLC0415 - only this command needs it, and it takes long to import
+    from trainshed.ui.application import Site, served  # noqa: PLC0415
+    from trainshed.ui.feed import Feed  # noqa: PLC0415
+
+    access = Access()
+    site = Site(Feed(cluster.reader, namespace), access, "cluster")
+    async with served(site, port), asyncio.TaskGroup() as tasks:
+        tasks.create_task(site.feed.run())
+        link = access.new_link()
+        click.echo(f"The page is at {link}\nIt opens once. Ctrl-C ends it.")
+        if browser and _has_screen():
+            tasks.create_task(_open(link))
+    return 0
+
+
+def _has_screen() -> bool:
+    return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+
+
+async def _open(link: str) -> None:
+    """Open the link in a browser by way of a file that only the user can read."""
+    with TemporaryDirectory(prefix="trainshed-") as folder:  # of mode 0700
+        with suppress(OSError):
+            await asyncio.to_thread(_show, Path(folder, "open.html"), link)
+        await asyncio.sleep(READ_WITHIN)
+
+
+def _show(file: Path, link: str) -> None:
+    import webbrowser  # noqa: PLC0415 - only needed with a screen
+
+    file.write_text(REDIRECT.format(link=link))
+    with suppress(webbrowser.Error):
+        webbrowser.open(file.as_uri())

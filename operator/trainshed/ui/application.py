@@ -1,0 +1,145 @@
+"""The server of the page: which page is at which path, what is sent when something changes, and the files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from aiohttp import web
+from htpy import Renderable, a
+
+from .access import Access, add_headers, guard
+from .feed import Feed
+from .live import Update, follow
+from .model import Address, JobFile, PageFrame
+from .pages import job, jobs, layout
+from .stories import Stories
+
+STATIC = Path(__file__).parent / "static"
+LOOPBACK = "127.0.0.1"
+#: Seconds that requests have when the server ends.
+GRACE = 0.5
+#: The path of one job, to which its pages add.
+JOB = "/jobs/{namespace}/{kind}/{name}"
+#: The pages of one job by what follows its path, and the part of each that is sent when the job changes.
+JobPage = Callable[[JobFile, PageFrame], Renderable]
+
+
+class Site:
+    """All pages over one feed; `place` names the cluster or the machine."""
+
+    def __init__(self, feed: Feed, access: Access, place: str) -> None:
+        self.feed, self.access, self.place = feed, access, place
+        self.stories = Stories(feed)
+
+    def frame(self, live: str = "") -> PageFrame:
+        """Return what surrounds a page that is drawn now; `live` is the path of its changes."""
+        revision = self.feed.revision
+        joint = "&" if "?" in live else "?"
+        return PageFrame(
+            now=self.feed.now(),
+            place=self.place,
+            namespace=self.feed.namespace,
+            notices=self.feed.notices(),
+            revision=revision,
+            live=f"{live}{joint}since={revision}" if live else "",
+        )
+
+    def application(self) -> web.Application:
+        """Return the application with all routes."""
+        app = web.Application(middlewares=[guard(self.access, self.refused)])
+        app.on_response_prepare.append(add_headers)
+        app.add_routes(
+            [
+                web.get("/", self.jobs),
+                web.get("/live", self.jobs_live),
+                web.get(JOB, partial(self.job, job.page)),
+                web.get(f"{JOB}/live", partial(self.job_live, job.live)),
+                web.static("/static", STATIC),
+            ]
+        )
+        return app
+
+    async def jobs(self, request: web.Request) -> web.Response:
+        """Answer with the page of jobs."""
+        filters = jobs.filters_of(request.query)
+        return answer(jobs.page(self.feed.files(), filters, self.frame(f"/live{filters.query()}")))
+
+    async def jobs_live(self, request: web.Request) -> web.StreamResponse:
+        """Send the rows that change."""
+        filters = jobs.filters_of(request.query)
+
+        async def draw(update: Update, since: int) -> None:
+            files, now = self.feed.files(), self.feed.now()
+            shown = jobs.chosen(files, filters)
+            names = {file.address for file in self.feed.changed(since)}
+            for file in shown:
+                if file.address in names:
+                    update.row(file.address.element, jobs.row(file, now))
+            update.order("rows", [file.address.element for file in shown])
+            update.element("counts", jobs.counts(files, filters))
+            update.element("empty", jobs.empty(files, shown=len(shown)))
+            update.element("notices", layout.notices(self.feed.notices()))
+            update.texts(jobs.ages(shown, now))
+
+        return await follow(request, self.feed, draw)
+
+    async def job(self, page: JobPage, request: web.Request) -> web.Response:
+        """Answer with a page of one job."""
+        address = address_in(request)
+        file = await self.stories.file(address)
+        if file is None:
+            return answer(self.unknown(address), 404)
+        return answer(page(file, self.frame(f"{request.path}/live")))
+
+    async def job_live(self, part: Callable[..., Renderable], request: web.Request) -> web.StreamResponse:
+        """Send the part of a page of one job that changes, whenever it does."""
+        address = address_in(request)
+
+        async def draw(update: Update, since: int) -> None:
+            del since
+            update.element("notices", layout.notices(self.feed.notices()))
+            if file := await self.stories.file(address):
+                update.element("live", part(file, self.feed.now()))
+
+        return await follow(request, self.feed, draw)
+
+    def unknown(self, address: Address) -> Renderable:
+        """Return the page about a job that is not known."""
+        text = f"There is no {address.kind} {address.name} in namespace {address.namespace}, or it may not be read."
+        return layout.message(self.frame(), "No such job", text, a(href="/")["All jobs"])
+
+    def refused(self, request: web.Request) -> web.Response:
+        """Return the answer to who has no session; if the browser has one, the link in it is enough."""
+        text = "Open the link that trainshed ui has printed: it opens this page once, in one browser."
+        known = a(href=str(request.rel_url.without_query_params("token")))["Go on"]
+        title = "This page is for who has started it"
+        return answer(layout.message(PageFrame(self.feed.now()), title, text, ["Opened before? ", known]), 403)
+
+
+def address_in(request: web.Request) -> Address:
+    """Return the job that the path of a request names."""
+    found = request.match_info
+    return Address(found["namespace"], found["kind"].lower(), found["name"])
+
+
+def answer(page: Renderable, status: int = 200) -> web.Response:
+    """Return a page as an answer."""
+    return web.Response(text=f"<!doctype html>{page}", status=status, content_type="text/html", charset="utf-8")
+
+
+@asynccontextmanager
+async def served(site: Site, port: int) -> AsyncIterator[None]:
+    """Serve the pages on the loopback address, at a free port if it is 0; raises `OSError`."""
+    runner = web.AppRunner(
+        site.application(), access_log=None, handle_signals=False, handler_cancellation=True, shutdown_timeout=GRACE
+    )
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, LOOPBACK, port).start()
+        site.access.port = runner.addresses[0][1]
+        yield
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,1 @@
+"""What the pages draw: pure functions from what is known to SVG."""

@@ -1,0 +1,116 @@
+"""What the pages are made of: documents as the API server has them, and what was seen before."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from urllib.parse import quote
+
+import msgspec
+
+from trainshed.api.coerce import as_mapping
+from trainshed.api.job import Document
+from trainshed.api.status import ConditionType, Status
+from trainshed.client.kueue_reader import QUEUE_LABEL
+from trainshed.views import rows
+from trainshed.views.chapter import Story
+
+#: States that only the page has a word for: a job that does not advance, one that waits for Kueue, one that is gone.
+STALLED, QUEUED, DELETED = "Stalled", "Queued", "Deleted"
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Which job is meant; `kind` is in lower case, as commands take it."""
+
+    namespace: str
+    kind: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        """The path of the job's page."""
+        return "/jobs/" + "/".join(quote(part, safe="") for part in (self.namespace, self.kind, self.name))
+
+    @property
+    def element(self) -> str:
+        """The id of the job's row."""
+        return f"job:{self.namespace}/{self.kind}/{self.name}"
+
+
+class SeenPod(msgspec.Struct, frozen=True):
+    """A pod as it was seen last: its metadata, `spec.nodeName`, the containers with their resources, its status.
+
+    `removed` is when its deletion was seen; None while it is there.
+    """
+
+    document: Document
+    removed: datetime | None = None
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """What a training reported at a time: the metrics that are numbers, by name."""
+
+    time: datetime
+    step: int | None
+    percentage: int | None
+    metrics: tuple[tuple[str, float], ...]
+
+
+class JobFile(msgspec.Struct, frozen=True):
+    """All that the pages of a job are drawn from.
+
+    In lists the document has no spec, and `pods`, `events` and `story` are empty. `deleted` is when its deletion was
+    seen; None while it is there.
+    """
+
+    document: Document
+    status: Status
+    pods: tuple[SeenPod, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    events: tuple[Document, ...] = ()
+    story: Story | None = None
+    deleted: datetime | None = None
+
+    @property
+    def address(self) -> Address:
+        """Where its page is."""
+        return address_of(self.document)
+
+    @property
+    def state(self) -> str:
+        """The state that the page shows: that of commands, or one of the page's own words."""
+        if self.deleted:
+            return DELETED
+        found = self.status.current_state
+        if found == ConditionType.RUNNING and self.status.true(ConditionType.STALLED):
+            return STALLED
+        labels = as_mapping(as_mapping(self.document.get("metadata")).get("labels"))
+        return QUEUED if found == ConditionType.SUSPENDED and labels.get(QUEUE_LABEL) else found
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """What every page says above its content: `kind` is `outage`, `credentials` or `refused`."""
+
+    kind: str
+    text: str
+
+
+class PageFrame(msgspec.Struct, frozen=True):
+    """What surrounds the content of every page.
+
+    `place` names the cluster or the machine, an empty `namespace` means all, `revision` is that of the feed with which
+    the page was drawn, `live` the path of its changes. `csrf` is the token of its forms, empty if it has no actions.
+    """
+
+    now: datetime
+    place: str = ""
+    namespace: str = ""
+    notices: tuple[Notice, ...] = ()
+    revision: int = 0
+    live: str = ""
+    csrf: str = ""
+
+
+def address_of(document: Document) -> Address:
+    """Return which job a document is."""
+    namespace, kind, name = rows.identity(document)
+    return Address(namespace, kind.lower(), name)

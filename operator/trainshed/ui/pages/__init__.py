@@ -1,0 +1,1 @@
+"""What the pages show: pure functions from what is known to HTML."""

@@ -1,0 +1,76 @@
+// Keeps the page current: applies what the server sends. Every page can be read without it.
+"use strict";
+(() => {
+  const morphed = { morphStyle: "outerHTML", ignoreActiveValue: true };
+  let source = null;
+  let seen = "";
+
+  const said = (text) => {
+    const place = document.getElementById("link");
+    if (place && place.textContent !== text) place.textContent = text;
+  };
+
+  const built = (html) => {
+    const holder = document.createElement("template");
+    holder.innerHTML = html;
+    return holder.content.firstElementChild;
+  };
+
+  // Puts the rows below an element in an order; others go. Rows that are where they belong are not touched.
+  const arrange = (list, ids, html) => {
+    const there = new Map([...list.children].map((row) => [row.id, row]));
+    const wanted = new Set(ids);
+    for (const [id, row] of there) if (!wanted.has(id)) row.remove();
+    let place = list.firstElementChild;
+    for (const id of ids) {
+      const row = there.get(id) ?? (html[id] ? built(html[id]) : null);
+      if (!row) continue;
+      if (row === place) place = place.nextElementSibling;
+      else list.insertBefore(row, place);
+    }
+  };
+
+  const apply = (message) => {
+    const html = message.html ?? {};
+    for (const [id, text] of Object.entries(html)) {
+      const element = document.getElementById(id);
+      if (element) Idiomorph.morph(element, text, morphed);
+    }
+    for (const [id, ids] of Object.entries(message.order ?? {})) {
+      const list = document.getElementById(id);
+      if (list) arrange(list, ids, html);
+    }
+    for (const [id, text] of Object.entries(message.texts ?? {})) {
+      const element = document.getElementById(id);
+      if (element && element.textContent !== text) element.textContent = text;
+    }
+    document.dispatchEvent(new CustomEvent("trainshed:changed", { detail: message }));
+  };
+
+  const close = () => {
+    if (source) source.close();
+    source = null;
+  };
+
+  const open = () => {
+    const path = document.body.dataset.live;
+    if (!path || source) return;
+    const url = new URL(path, location.href);
+    if (seen) url.searchParams.set("since", seen);
+    source = new EventSource(url);
+    source.onopen = () => said("live");
+    source.onmessage = (event) => {
+      seen = event.lastEventId;
+      apply(JSON.parse(event.data));
+    };
+    source.onerror = () => {
+      said(source && source.readyState === EventSource.CLOSED ? "ended: start trainshed ui again" : "not connected");
+    };
+  };
+
+  // Browsers allow few connections to one server, so only pages that are seen have one.
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+  addEventListener("pagehide", close);
+  addEventListener("pageshow", open);
+  open();
+})();
