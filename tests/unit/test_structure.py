@@ -64,6 +64,8 @@ SMALL_MODULES = {
     "trainshed.plan.init_containers": "what admission looks at, apart from what a pod does",
     "trainshed.views.log_lines": "what a terminal shows of a log, apart from how logs are read",
     "trainshed.cli.job_documents": "the format of another program, apart from what is read",
+    "trainshed.client.record_reader": "records, which few commands read, apart from jobs",
+    "trainshed.cli.finished": "records, which only this option of a command reads",
     "trainshed.cli.crds": "one command, one file",
     "trainshed.cli.remove_finalizers": "one command, one file",
     "trainshed.frameworks.jax": "one kind of job, one file",

@@ -343,6 +343,11 @@ def ended_at(document: Document) -> datetime | None:
     return parse_time(as_mapping(document.get("record")).get("ended"))
 
 
+def was_deleted(document: Document) -> bool:
+    """Return whether the job of a record was deleted before its end."""
+    return as_mapping(document.get("record")).get("deletedBeforeItsEnd") is True
+
+
 def parse_curve(document: object) -> Curve:
     """Return the curve of a record, as far as it is one: points with rising times."""
     found = as_mapping(document)

@@ -33,6 +33,7 @@ FORMS = ("wide", "json", "yaml", "name")
 @click.option("-l", "--selector", default="", help="Labels that the jobs have, such as team=vision,stage!=test.")
 @click.option("-o", "--output", "form", type=click.Choice(FORMS), help="Another form than the table.")
 @click.option("-w", "--watch", is_flag=True, help="Go on, and print the row of each job that changes.")
+@click.option("--finished", is_flag=True, help="The records of finished jobs in their place, also of deleted ones.")
 def get(jobs: tuple[str, ...], *, options: ClusterOptions, selector: str, watch: bool, **others: object) -> None:
     """Show jobs of all kinds, or of some: what state they are in, and why.
 
@@ -43,8 +44,18 @@ def get(jobs: tuple[str, ...], *, options: ClusterOptions, selector: str, watch:
         raise click.UsageError(f"--watch prints rows, which -o {form} has not")
     if everywhere and options.namespace:
         raise click.UsageError("choose either --namespace or --all-namespaces")
+    if others["finished"]:
+        if watch or selector:
+            raise click.UsageError("records have no labels, and do not change: --finished has no -l and no --watch")
+        run(options, lambda cluster: _finished(cluster, jobs, str(form or ""), everywhere=everywhere))
     view = View(str(form or ""), everywhere=everywhere, watched=watch)
     run(options, lambda cluster: _get(cluster, view, jobs, selector, watch=watch))
+
+
+async def _finished(cluster: Cluster, words: tuple[str, ...], form: str, *, everywhere: bool) -> int:
+    from . import finished  # noqa: PLC0415 - only this option needs it
+
+    return await finished.show(cluster, words, form, everywhere=everywhere)
 
 
 @dataclass(frozen=True, slots=True)

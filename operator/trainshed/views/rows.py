@@ -10,6 +10,7 @@ from trainshed.api import status_codec
 from trainshed.api.coerce import as_mapping, parse_count, parse_text, parse_time
 from trainshed.api.foreign_text import one_line
 from trainshed.api.job import KUEUE_PREFIX, Document
+from trainshed.api.job_record import ended_at, was_deleted
 from trainshed.api.status import ConditionType, Status
 
 from . import lost_time
@@ -23,6 +24,8 @@ NAMESPACE, COLUMNS, WIDE = (
     ("NAME", "STATE", "READY", "RESTARTS", "AGE", "WHY"),
     ("QUEUE", "DURATION", "AVAILABILITY", "GOODPUT", "PROGRESS"),
 )
+#: The column of finished jobs besides: how long ago they ended.
+ENDED = "ENDED"
 #: The states in which a job is as its user wants it: what is said about them explains nothing.
 SETTLED = ("Running", "Succeeded", "Created", "Pending")
 NONE = "<none>"
@@ -34,10 +37,11 @@ NAMED = 8
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def header(*, namespaces: bool, wide: bool) -> tuple[str, ...]:
-    """Return the names of the columns; WHY is the last one, as it may be long."""
+def header(*, namespaces: bool, wide: bool, finished: bool = False) -> tuple[str, ...]:
+    """Return the names of the columns; WHY is the last one, as it may be long. `finished` jobs have one more."""
     *columns, why = COLUMNS
-    return (*((NAMESPACE,) if namespaces else ()), *columns, *(WIDE if wide else ()), why)
+    more = (*(WIDE if wide else ()), *((ENDED,) if finished else ()))
+    return (*((NAMESPACE,) if namespaces else ()), *columns, *more, why)
 
 
 def identity(job: Document) -> tuple[str, str, str]:
@@ -61,6 +65,17 @@ def row(job: Document, now: datetime, *, namespaces: bool, wide: bool) -> tuple[
     )
     *firsts, last = cells
     return (*(one_line(cell, MOST_TEXT) for cell in firsts), one_line(last, MOST_MESSAGE))
+
+
+def finished_row(record: Document, now: datetime, *, namespaces: bool, wide: bool) -> tuple[str, ...]:
+    """Return the cells of the record of a job, printable and in one line each."""
+    ended = ended_at(record)
+    *cells, why = row(record, ended or now, namespaces=namespaces, wide=wide)
+    place = 1 + namespaces
+    if was_deleted(record):
+        cells[place], why = "Deleted", one_line(f"deleted while it was {cells[place]}", MOST_MESSAGE)
+    cells[place + 3] = age(created(record), now)
+    return (*cells, age(ended, now), why)
 
 
 def content(job: Document) -> tuple[str, ...]:
