@@ -67,6 +67,7 @@ SMALL_MODULES = {
     "trainshed.client.record_reader": "records, which few commands read, apart from jobs",
     "trainshed.cli.finished": "records, which only this option of a command reads",
     "trainshed.cli.crds": "one command, one file",
+    "trainshed.ui.pages.job_yaml": "one page, one file",
     "trainshed.cli.remove_finalizers": "one command, one file",
     "trainshed.frameworks.jax": "one kind of job, one file",
     "trainshed.frameworks.paddle": "one kind of job, one file",

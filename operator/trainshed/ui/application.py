@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from .access import Access, add_headers, guard
 from .feed import Feed
 from .live import Update, follow
 from .model import Address, JobFile, PageFrame
-from .pages import job, jobs, layout
+from .pages import job, job_yaml, jobs, layout, ranks
 from .stories import Stories
 
 STATIC = Path(__file__).parent / "static"
@@ -23,8 +24,9 @@ LOOPBACK = "127.0.0.1"
 GRACE = 0.5
 #: The path of one job, to which its pages add.
 JOB = "/jobs/{namespace}/{kind}/{name}"
-#: The pages of one job by what follows its path, and the part of each that is sent when the job changes.
-JobPage = Callable[[JobFile, PageFrame], Renderable]
+#: A page of one job, and the part of it that is sent when the job changes; both are given the query of the URL.
+JobPage = Callable[[JobFile, PageFrame, Mapping[str, str]], Renderable]
+JobPart = Callable[[JobFile, datetime, Mapping[str, str]], Renderable]
 
 
 class Site:
@@ -57,6 +59,10 @@ class Site:
                 web.get("/live", self.jobs_live),
                 web.get(JOB, partial(self.job, job.page)),
                 web.get(f"{JOB}/live", partial(self.job_live, job.live)),
+                web.get(f"{JOB}/ranks", partial(self.job, ranks.page)),
+                web.get(f"{JOB}/ranks/live", partial(self.job_live, ranks.live)),
+                web.get(f"{JOB}/yaml", partial(self.job, job_yaml.page)),
+                web.get(f"{JOB}/yaml/live", partial(self.job_live, job_yaml.live)),
                 web.static("/static", STATIC),
             ]
         )
@@ -92,9 +98,10 @@ class Site:
         file = await self.stories.file(address)
         if file is None:
             return answer(self.unknown(address), 404)
-        return answer(page(file, self.frame(f"{request.path}/live")))
+        query = f"?{request.query_string}" if request.query_string else ""
+        return answer(page(file, self.frame(f"{request.path}/live{query}"), request.query))
 
-    async def job_live(self, part: Callable[..., Renderable], request: web.Request) -> web.StreamResponse:
+    async def job_live(self, part: JobPart, request: web.Request) -> web.StreamResponse:
         """Send the part of a page of one job that changes, whenever it does."""
         address = address_in(request)
 
@@ -102,7 +109,7 @@ class Site:
             del since
             update.element("notices", layout.notices(self.feed.notices()))
             if file := await self.stories.file(address):
-                update.element("live", part(file, self.feed.now()))
+                update.element("live", part(file, self.feed.now(), request.query))
 
         return await follow(request, self.feed, draw)
 

@@ -8,12 +8,14 @@ from urllib.parse import quote
 import msgspec
 
 from trainshed.api.coerce import as_mapping
-from trainshed.api.job import Document
+from trainshed.api.job import KUEUE_PREFIX, Document
+from trainshed.api.objects import Pod
 from trainshed.api.status import ConditionType, Status
-from trainshed.client.kueue_reader import QUEUE_LABEL
 from trainshed.views import rows
 from trainshed.views.chapter import Story
 
+#: The label of a job that names its queue.
+QUEUE_LABEL = f"{KUEUE_PREFIX}queue-name"
 #: States that only the page has a word for: a job that does not advance, one that waits for Kueue, one that is gone.
 STALLED, QUEUED, DELETED = "Stalled", "Queued", "Deleted"
 
@@ -43,6 +45,13 @@ class SeenPod(msgspec.Struct, frozen=True):
     """
 
     document: Document
+    removed: datetime | None = None
+
+
+class PodLife(msgspec.Struct, frozen=True):
+    """The same, read: a pod as it was last seen, and when it was seen to be gone; None while it is there."""
+
+    pod: Pod
     removed: datetime | None = None
 
 

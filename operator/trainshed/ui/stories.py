@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime, timedelta
 
 import msgspec
 
-from trainshed.client import ApiError
+from trainshed.api.job import Document
+from trainshed.client import ApiError, Forbidden
 from trainshed.client.job_reader import NoSuchJob
 from trainshed.job_facts import read_story
 from trainshed.views.chapter import Story
+from trainshed.views.rows import event_time
 
 from .feed import Feed
 from .model import Address, JobFile
 
-#: The most stories that are kept.
-MOST_STORIES = 200
+#: The most stories that are kept, and Events beside each.
+MOST_STORIES, MOST_EVENTS = 200, 200
+#: How long a story lasts while nothing changes: it says how long ago things were, and Events change by themselves.
+LASTS = timedelta(seconds=20)
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What was read beside a job at a time, when its feed had this revision of it."""
+
+    revision: int = -1
+    time: datetime | None = None
+    story: Story | None = None
+    events: tuple[Document, ...] = ()
 
 
 class Stories:
@@ -23,7 +37,7 @@ class Stories:
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
-        self._kept: dict[Address, tuple[int, Story | None]] = {}
+        self._kept: dict[Address, Told] = {}
         self._turns: dict[Address, asyncio.Lock] = {}
 
     async def file(self, address: Address) -> JobFile | None:
@@ -32,22 +46,33 @@ class Stories:
         if file is None:
             return None
         async with self._turns.setdefault(address, asyncio.Lock()):
-            story = await self._story(address, file)
-        return msgspec.structs.replace(file, story=story)
+            told = await self._told(address, file)
+        return msgspec.structs.replace(file, story=told.story, events=told.events)
 
-    async def _story(self, address: Address, file: JobFile) -> Story | None:
-        revision, kept = self._kept.get(address, (-1, None))
-        newest = self._feed.revision_of(address)
+    async def _told(self, address: Address, file: JobFile) -> Told:
+        kept, now, newest = self._kept.get(address, Told()), self._feed.now(), self._feed.revision_of(address)
         kind = self._feed.kind_of(file.document)
-        if revision == newest or file.deleted or kind is None:
+        is_fresh = kept.revision == newest and kept.time is not None and now - kept.time < LASTS
+        if is_fresh or file.deleted or kind is None:
             return kept
         try:
-            story: Story | None = await read_story(self._feed.reader, file.document, kind)
+            story, events = await asyncio.gather(
+                read_story(self._feed.reader, file.document, kind), self._events(file.document)
+            )
         except (ApiError, NoSuchJob):
             return kept
         self._kept.pop(address, None)
-        self._kept[address] = newest, story
+        self._kept[address] = told = Told(newest, now, story, events)
         for old in list(self._kept)[: len(self._kept) - MOST_STORIES]:
             del self._kept[old]
             self._turns.pop(old, None)
-        return story
+        return told
+
+    async def _events(self, document: Document) -> tuple[Document, ...]:
+        """Return the last Events about a job and its pods; none if they may not be read."""
+        reader = self._feed.reader
+        try:
+            found = await reader.events(document, await reader.pods(document))
+        except Forbidden:
+            return ()
+        return tuple(sorted(found, key=event_time)[-MOST_EVENTS:])

@@ -36,7 +36,7 @@ def history(facts: Facts) -> Iterator[str]:
         yield f"{plural(earlier, 'earlier restart')}: see status.recentRestarts"
     before = [0 if len(restarts) < MAX_RECENT_RESTARTS else None, *(item.total_running_seconds for item in restarts)]
     attempts = list(zip(restarts, before, strict=False))
-    yield from (_restart(facts.now, item, _ran(item, total)) for item, total in attempts[-RESTARTS:])
+    yield from (restart(facts.now, item, _ran(item, total)) for item, total in attempts[-RESTARTS:])
     if (again := resumed(facts)) and not facts.job.queued:
         yield f"{_ago(facts.now, again.changed)}: the job was resumed, and began again with new pods"
     if common := _pattern(restarts):
@@ -59,24 +59,26 @@ def _ran(item: Restart, before: int | None) -> int:
     return max(0, (item.total_running_seconds or 0) - before) if before is not None else 0
 
 
-def _restart(now: datetime, item: Restart, ran: int) -> str:
-    where = f" on {item.node}" if item.node else ""
+def restart(now: datetime, item: Restart, ran: int = 0) -> str:
+    """Return a restart in a sentence; before it all replicas had run for `ran` seconds, 0 if that is not known."""
+    where, how = f" on {item.node}" if item.node else "", ended(item.reason, item.exit_code)
     after = f" after a run of {human(ran)}" if ran else ""
     again = f", and the job ran again after {exact(item.recovery_seconds)}" if item.recovery_seconds is not None else ""
     again += f"; {exact(item.lost_work_seconds)} of training were done again" if item.lost_work_seconds else ""
     were = "was" if item.replicas_restarted == 1 else "were"
     what = f"{plural(item.replicas_restarted, 'replica')} {were} restarted"
     free = "" if item.kind in (APPLICATION, HANG) else "; not counted against backoffLimit"
-    return f"{_ago(now, item.time)}: {item.replica or 'the job'}{where} {_end(item)}{after}; {what}{again}{free}"
+    return f"{_ago(now, item.time)}: {item.replica or 'the job'}{where} {how}{after}; {what}{again}{free}"
 
 
-def _end(item: Restart) -> str:
-    if item.reason in KNOWN:
-        return KNOWN[item.reason]
-    if item.reason in ("Error", "") and item.exit_code is not None:
-        return exited(item.exit_code)
-    code = f", exit code {item.exit_code}" if item.exit_code is not None else ""
-    return f"failed ({item.reason}{code})"
+def ended(reason: str, exit_code: int | None) -> str:
+    """Return how a replica ended as a predicate, such as `was killed by SIGKILL (137)`."""
+    if reason in KNOWN:
+        return KNOWN[reason]
+    if reason in ("Error", "") and exit_code is not None:
+        return exited(exit_code)
+    code = f", exit code {exit_code}" if exit_code is not None else ""
+    return f"failed ({reason}{code})"
 
 
 def _pattern(restarts: Sequence[Restart]) -> str:

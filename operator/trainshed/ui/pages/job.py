@@ -1,31 +1,143 @@
-"""The page of one job: what has become of it, and why."""
+"""The page of one job: what has become of it and why, what to do, and what it did when."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from htpy import Element, div, fragment, h1, h2, p, section
+from htpy import Element, Node, dd, div, dl, dt, fragment, h2, p, pre, section, span, strong
 
+from trainshed.api.coerce import as_mapping, parse_text
 from trainshed.api.foreign_text import one_line
+from trainshed.ui import job_history
+from trainshed.ui.drawings import curves, patterns, time_bar, timeline
+from trainshed.ui.job_history import History
 from trainshed.ui.model import JobFile, PageFrame
+from trainshed.ui.seen_facts import facts_of, lives_of
+from trainshed.views import rows as view_rows
+from trainshed.views.chapter import Chapter, Story
 
-from . import layout
+from . import job_head, job_tables, layout
+from .job_head import NOTHING, Query
+
+#: The chapter that is shown first, those that say why a job does not run, and the one that is shown last.
+ADVICE, CAUSES, ASKED = "What to do", ("Failure", "Blocked", "Queue"), "Asked for"
+#: The states of jobs that need nobody.
+SETTLED = ("Running", "Succeeded", "Created")
+#: What begins a line of a log within a chapter.
+LOG_LINE = "| "
 
 
-def page(file: JobFile, frame: PageFrame) -> Element:
-    """Return the page of a job."""
-    name = one_line(file.address.name)
-    return layout.document(frame, name, fragment[h1[name], live(file, frame.now)])
+def page(file: JobFile, frame: PageFrame, query: Query = NOTHING) -> Element:
+    """Return the page of a job; with `replicas=all` in the query its timeline has all of them."""
+    content = fragment[patterns.sheet(), live(file, frame.now, query), job_tables.commands(file)]
+    return job_head.document(file, frame, "", content)
 
 
-def live(file: JobFile, now: datetime) -> Element:
+def live(file: JobFile, now: datetime, query: Query = NOTHING) -> Element:
     """Return the part of the page that changes with the job."""
-    del now
-    story = file.story
-    return div("#live")[
-        p(aria_live="polite")[layout.state(file.state), " ", story.headline if story else ""],
-        (
-            section[h2[chapter.title], (p[line] for line in chapter.lines)]
-            for chapter in (story.chapters if story else ())
-        ),
+    until, whole = file.deleted or now, query.get("replicas") == "all"
+    facts = facts_of(file, until)
+    found = job_history.history(facts, lives_of(file.pods)) if facts else None
+    return div("#live.job")[
+        job_head.banner(file, now),
+        _state(file),
+        _story(file.story, file.state, urgent=_is_urgent(file)) if file.story else None,
+        _timeline(file, found, whole=whole) if found else None,
+        _time(file, until),
+        _training(file),
+        job_tables.conditions(file, now),
+        job_tables.events(file, now),
+    ]
+
+
+def _state(file: JobFile) -> Element:
+    ready = one_line(parse_text(as_mapping(file.document.get("status")).get("ready")), 40)
+    return div(".headline", role="status", aria_live="polite")[
+        span(".job-state")[layout.state(file.state)],
+        span(".ready")[f"{ready} ready"] if ready and not file.status.over else None,
+        p[file.story.headline if file.story else view_rows.in_one_sentence(file.document)],
+        p(".why")[why] if (why := _why(file)) else None,
+    ]
+
+
+def _why(file: JobFile) -> str:
+    """Return why a job is as it is, unless the story says so in the words that follow."""
+    why = "" if file.deleted else one_line(view_rows.why(file.status, file.document))
+    chapters = file.story.chapters if file.story else ()
+    lines = [line for one in chapters if one.title in CAUSES for line in one.lines]
+    return "" if any(why in line for line in lines) else why
+
+
+def _is_urgent(file: JobFile) -> bool:
+    """Return whether a job needs somebody, as far as its state shows."""
+    return file.state not in SETTLED or bool(view_rows.why(file.status, file.document))
+
+
+def _story(story: Story, state: str, *, urgent: bool) -> Element:
+    """Return the story; of a job that needs somebody the cause and what to do come first."""
+    causes = [one for one in story.chapters if urgent and one.title in CAUSES]
+    advice = [one for one in story.chapters if urgent and one.title == ADVICE]
+    others = [one for one in story.chapters if one not in causes and one not in advice]
+    others.sort(key=lambda one: one.title == ASKED)
+    return section(".story", aria_label="What happened")[
+        dl(class_=f"causes {layout.colour_of(state)}")[map(_chapter, causes)] if causes else None,
+        (div(".advice")[h2[one.title], (p[line] for line in one.lines)] for one in advice),
+        dl[map(_chapter, others)],
+    ]
+
+
+def _chapter(one: Chapter) -> Element:
+    return div[dt[one.title], dd[_lines(one.lines)]]
+
+
+def _lines(lines: Sequence[str]) -> Iterator[Element]:
+    """Yield lines as paragraphs; those of a log together, as they were printed."""
+    log: list[str] = []
+    for line in lines:
+        if line.startswith(LOG_LINE):
+            log.append(line.removeprefix(LOG_LINE))
+            continue
+        if log:
+            yield pre(tabindex="0")["\n".join(log)]
+            log = []
+        yield p[_with_commands(line)]
+    if log:
+        yield pre(tabindex="0")["\n".join(log)]
+
+
+def _with_commands(line: str) -> Iterator[Node]:
+    """Yield a sentence with the words before its first colon set off, if they name a reason."""
+    reason, colon, rest = line.partition(": ")
+    if colon and reason.isalnum() and reason[:1].isupper():
+        yield strong[reason]
+        yield f": {rest}"
+    else:
+        yield line
+
+
+def _timeline(file: JobFile, found: History, *, whole: bool) -> Element:
+    link = "" if whole else f"{file.address.path}?replicas=all"
+    return section(".timeline-section", aria_labelledby="timeline-title")[
+        h2("#timeline-title")["Timeline ", span(".unit")["UTC"]],
+        timeline.draw(found, link),
+        timeline.legend(found),
+        timeline.times(found),
+    ]
+
+
+def _time(file: JobFile, now: datetime) -> Element | None:
+    drawing = time_bar.draw(file.status, now)
+    return section(aria_labelledby="time-title")[h2("#time-title")["Where the time went"], drawing] if drawing else None
+
+
+def _training(file: JobFile) -> Element | None:
+    found, report = curves.curves(file.samples), file.status.trainer
+    if not found and report is None:
+        return None
+    return section(".training", aria_labelledby="training-title")[
+        h2("#training-title")["Training"],
+        job_tables.progress(file.status),
+        div(".curves")[(curves.draw(one) for one in found)] if found else None,
+        curves.values(file.samples) if file.samples else None,
     ]

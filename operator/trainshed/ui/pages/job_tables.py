@@ -1,0 +1,131 @@
+"""The parts of a job's page that are tables and lists: conditions, Events, progress, and commands to copy."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from htpy import Element, caption, code, dd, div, dl, dt, h2, li, p, section, span, table, tbody, td, th, thead, tr, ul
+from htpy import progress as progress_bar
+
+from trainshed.api.foreign_text import one_line
+from trainshed.api.status import Condition, Status
+from trainshed.ui.model import JobFile
+from trainshed.views import rows as view_rows
+from trainshed.views.durations import human
+
+from . import layout
+
+#: The most Events that are shown, the newest first.
+MOST_EVENTS = 200
+
+
+def conditions(file: JobFile, now: datetime) -> Element | None:
+    """Return the conditions as a table; None if there are none."""
+    del now
+    found = file.status.conditions
+    if not found:
+        return None
+    names = ("Type", "Status", "Reason", "Since", "Message")
+    return section(aria_labelledby="conditions-title")[
+        h2("#conditions-title")["Conditions"],
+        div(".scrolls", tabindex="0", role="region", aria_labelledby="conditions-title")[
+            table(".conditions")[
+                caption(".unseen")["Conditions of the job"],
+                thead[tr[(th(scope="col")[name] for name in names)]],
+                tbody[(_condition(one) for one in found)],
+            ]
+        ],
+    ]
+
+
+def _condition(one: Condition) -> Element:
+    return tr(class_=None if one.true else "untrue")[
+        th(scope="row")[str(one.type)],
+        td[str(one.true)],
+        td[one_line(one.reason)],
+        td(".time")[layout.at(one.changed)],
+        td(".message")[one_line(one.message)],
+    ]
+
+
+def events(file: JobFile, now: datetime) -> Element:
+    """Return the Events as a table, the newest first."""
+    newest = sorted(file.events, key=view_rows.event_time, reverse=True)
+    rows = view_rows.of_events(newest[:MOST_EVENTS], now)
+    names = ("Last seen", "Count", "Type", "Reason", "Object", "Message")
+    content: Element = p(".hint")["There are no Events. The API server keeps them for an hour as a rule."]
+    if rows:
+        content = div(".scrolls", tabindex="0", role="region", aria_labelledby="events-title")[
+            table(".events")[
+                caption(".unseen")["Events about the job and its pods"],
+                thead[tr[(th(scope="col")[name] for name in names)]],
+                tbody[(_event(cells) for cells in rows)],
+            ]
+        ]
+    more = len(newest) - MOST_EVENTS
+    return section("#events", aria_labelledby="events-title")[
+        h2("#events-title")["Events"], content, p(".hint")[f"and {more} more"] if more > 0 else None
+    ]
+
+
+def _event(cells: tuple[str, ...]) -> Element:
+    seen, count, kind, reason, about, message = cells
+    return tr(class_="warning" if kind == "Warning" else None)[
+        td(".time")[seen],
+        td(".number")[count],
+        td(".time")[span(".mark", aria_hidden="true")["▲ " if kind == "Warning" else ""], kind],
+        td[reason],
+        td(".name")[about],
+        td(".message")[message],
+    ]
+
+
+def progress(status: Status) -> Element | None:
+    """Return how far a training is, as a bar and in numbers; None without a report."""
+    report = status.trainer
+    if report is None:
+        return None
+    left = report.remaining_seconds if status.trains else None
+    total = f" of {report.total_steps:,}" if report.total_steps else ""
+    pairs = (
+        (
+            "Step",
+            f"{report.step:,}{total}" if report.step is not None else "",
+        ),
+        ("Epoch", f"{report.epoch:g}" if report.epoch is not None else ""),
+        ("Pace", f"{report.steps_per_second:g} steps/s" if report.steps_per_second else ""),
+        ("Remaining", human(left) if left is not None else ""),
+        ("Last report", layout.at(report.updated)),
+    )
+    return div(".progress")[
+        progress_bar(max="100", value=str(report.percentage), aria_label="Progress")[f"{report.percentage} %"]
+        if report.percentage is not None
+        else None,
+        span(".percentage")[f"{report.percentage} %"] if report.percentage is not None else None,
+        dl(".figures")[(div[dt[name], dd[value]] for name, value in pairs if value)],
+    ]
+
+
+def commands(file: JobFile) -> Element:
+    """Return commands about the job, for a terminal."""
+    job = one_line(view_rows.with_namespace(file.document))
+    name, _, namespace = job.partition(" -n ")
+    selector = f"training.kubeflow.org/job-name={name.partition('/')[2]}"
+    found = (
+        ("What happened", f"trainshed explain {job}"),
+        ("Logs of all replicas", f"trainshed logs {job} -f"),
+        ("What each rank is doing: its Python stack", f"trainshed stacks {job}"),
+        ("All that the API server has", f"kubectl describe {name} -n {namespace}"),
+        (
+            "Its pods",
+            f"kubectl get pods -n {namespace} -l {selector} -o wide",
+        ),
+    )
+    return section(".commands", aria_labelledby="commands-title")[
+        h2("#commands-title")["In a terminal"],
+        ul[(li[span[text], code(tabindex="0", data_copy=True)[command]] for text, command in found)],
+        p(".hint")[
+            "The stacks are read by an ephemeral container in each pod, which stays in its list: so this page has no"
+            " button for it."
+        ],
+    ]

@@ -1,0 +1,150 @@
+"""The page of the ranks of a job: each replica with its node, its state, its restarts and what it did when."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from itertools import groupby
+from urllib.parse import urlencode
+
+from htpy import Element, Node, a, caption, div, fragment, h2, p, section, span, strong, table, tbody, td, th, thead, tr
+
+from trainshed.plan.facts import Facts
+from trainshed.plan.messages.phrases import plural
+from trainshed.ui import job_history
+from trainshed.ui.drawings import patterns, timeline
+from trainshed.ui.drawings.axis import Scale
+from trainshed.ui.job_history import History
+from trainshed.ui.model import JobFile, PageFrame
+from trainshed.ui.replica_history import Row
+from trainshed.ui.seen_facts import facts_of, lives_of
+
+from . import job_head
+from .job_head import NOTHING, Query
+
+#: The columns by which the table can be sorted, with the texts of their heads.
+SORTS = {"replica": "Replica", "node": "Node", "state": "State", "restarts": "Restarts"}
+#: The most rows: a job may have more replicas than a browser shows at once.
+MOST_ROWS = 1_000
+#: What stands for the node of a replica that has none.
+NOWHERE = "no node"
+#: The chapter of the story that says which ranks lag.
+TRAINING = "Training"
+
+
+def page(file: JobFile, frame: PageFrame, query: Query = NOTHING) -> Element:
+    """Return the page; `sort` in the query is one of `SORTS`."""
+    return job_head.document(file, frame, "/ranks", fragment[patterns.sheet(), live(file, frame.now, query)])
+
+
+def live(file: JobFile, now: datetime, query: Query = NOTHING) -> Element:
+    """Return the part of the page that changes with the job."""
+    sort = query.get("sort", "")
+    facts = facts_of(file, file.deleted or now)
+    found = job_history.history(facts, lives_of(file.pods)) if facts else None
+    return div("#live.job.ranks-page")[
+        job_head.banner(file, now),
+        _training(file),
+        _ranks(file, facts, found, sort if sort in SORTS else "replica") if facts and found else None,
+    ]
+
+
+def _training(file: JobFile) -> Element | None:
+    chapters = file.story.chapters if file.story else ()
+    lines = [line for one in chapters if one.title == TRAINING for line in one.lines]
+    return section(aria_label="Training")[(p[line] for line in lines)] if lines else None
+
+
+def _ranks(file: JobFile, facts: Facts, found: History, sort: str) -> Element:
+    late = {one.pod for one in facts.status.stragglers if one.pod}
+    rows = sorted(found.rows, key=_order(sort, facts, late))
+    more = len(rows) - MOST_ROWS
+    states = Counter(row.state for row in rows)
+    told = ", ".join(f"{count} {state}" for state, count in states.most_common())
+    return section(aria_labelledby="ranks-title")[
+        h2("#ranks-title")[plural(len(rows), "replica"), span(".unit")[f" {told}"]],
+        timeline.legend(found),
+        table(".timeline.ranks")[
+            caption(".unseen")["The replicas of the job, their nodes and what they did when, in UTC"],
+            thead[_head(file, found, sort)],
+            _bodies(found, timeline.scale_of(found), rows[:MOST_ROWS], late, sort),
+        ],
+        p(".hint")[f"and {more} more"] if more > 0 else None,
+    ]
+
+
+def _order(sort: str, facts: Facts, late: set[str]) -> Callable[[Row], tuple[object, ...]]:
+    """Return by what rows are sorted; the rest of the order is that of roles and indexes."""
+    places = {row: place for place, row in enumerate(facts.framework.roles)}
+
+    def usual(row: Row) -> tuple[object, ...]:
+        return places.get(row.replica.role, len(places)), row.replica.index
+
+    def key(row: Row) -> tuple[object, ...]:
+        if sort == "node":
+            return node_of(row) == NOWHERE, node_of(row), *usual(row)
+        if sort == "state":
+            return _is_late(row, late), row.is_well, row.ready, row.state, *usual(row)
+        return (-_restarts(row), *usual(row)) if sort == "restarts" else usual(row)
+
+    return key
+
+
+def node_of(row: Row) -> str:
+    """Return the node of a replica's pod."""
+    return row.node or NOWHERE
+
+
+def _is_late(row: Row, late: set[str]) -> bool:
+    return row.pod is None or row.pod.name not in late
+
+
+def _restarts(row: Row) -> int:
+    """Return how often a replica began again, as far as is known: in its pod, and with another one."""
+    attempts = {one.attempt for one in row.spans}
+    return row.restarts + max(0, len(attempts) - 1)
+
+
+def _head(file: JobFile, found: History, sort: str) -> Element:
+    heads = {name: _sorted_by(file, name, sort) for name in SORTS}
+    return tr[
+        th(".replica", scope="col", aria_sort="ascending" if sort == "replica" else None)[heads["replica"]],
+        th(".node", scope="col", aria_sort="ascending" if sort == "node" else None)[heads["node"]],
+        th(".restarts.number", scope="col", aria_sort="descending" if sort == "restarts" else None)[heads["restarts"]],
+        th(".plot", scope="col")[span(".unseen")["Time in UTC"], timeline.axis_of(found)],
+        th(".does", scope="col", aria_sort="ascending" if sort == "state" else None)[heads["state"]],
+    ]
+
+
+def _sorted_by(file: JobFile, name: str, sort: str) -> Node:
+    link = f"{file.address.path}/ranks?{urlencode({'sort': name})}"
+    return a(href=link, aria_current="true" if name == sort else None)[SORTS[name]]
+
+
+def _bodies(found: History, scale: Scale, rows: Sequence[Row], late: set[str], sort: str) -> Iterator[Element]:
+    """Yield the rows, those of a node together where they are sorted by it."""
+    if sort != "node":
+        yield tbody[(_row(found, scale, row, late) for row in rows)]
+        return
+    for node, group in groupby(rows, key=node_of):
+        members = list(group)
+        troubled = sum(not row.is_well or not _is_late(row, late) for row in members)
+        told = f", {troubled} of them with a failure or behind" if troubled else ""
+        yield tbody[
+            tr(".group")[th(colspan="5", scope="rowgroup")[strong[node], f" {plural(len(members), 'replica')}{told}"]],
+            (_row(found, scale, row, late) for row in members),
+        ]
+
+
+def _row(found: History, scale: Scale, row: Row, late: set[str]) -> Element:
+    behind = not _is_late(row, late)
+    restarts = _restarts(row)
+    does = timeline.does(row)
+    return tr(class_="straggler" if behind else None)[
+        th(".replica", scope="row")[row.name],
+        td(".node", title=node_of(row))[node_of(row)],
+        td(".restarts.number")[str(restarts) if restarts else ""],
+        td(".plot")[timeline.plot_of(found, scale, row)],
+        td(".does", title=does)[span(".late")["▼ behind "] if behind else None, does],
+    ]

@@ -1,0 +1,203 @@
+"""The page of one job: each broken job is understood from it, and nothing that others have written gets out of it."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import msgspec
+import pytest
+
+from support.broken_jobs import BROKEN, WELL, lives
+from support.builders import at
+from support.played_jobs import Life, Play, a_document
+from trainshed.api import status_codec
+from trainshed.ui.model import JobFile, PageFrame, Sample
+from trainshed.ui.pages import job, job_yaml, ranks
+
+FRAME = PageFrame(at(0), place="cluster dev")
+
+
+class Page(HTMLParser):
+    """A page as a reader has it: its words in their order, and its elements with their attributes."""
+
+    def __init__(self, html: object) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self._words: list[str] = []
+        self.feed(str(html))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self._words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self._words).split())
+
+
+def page_of(name: str) -> Page:
+    play, now = (BROKEN | WELL)[name]()
+    return Page(job.page(play.file(now), PageFrame(at(now))))
+
+
+#: What somebody who has read nothing must find, in this order: what it is, why, and what to do.
+UNDERSTOOD = {
+    "image-pull": (
+        "Blocked",
+        "worker-1 on gpu-node-03: image registry.example/train:1 cannot be pulled",
+        "Check its name",
+    ),
+    "quota": ("Blocked", "exceeded quota: gpus", "asks for 32 of the 24 requests.nvidia.com/gpu"),
+    "unschedulable-gpu": ("Blocked", "4 Insufficient nvidia.com/gpu", "Request less, add nodes, or wait"),
+    "crash-loop": ("Blocked", "ValueError: bad batch: label 10 is out of range", "Fix the program: trainshed logs"),
+    "oom-killed": ("Failed", "worker-1 on gpu-node-03 was OOMKilled (limit 64Gi)", "Raise resources.limits.memory"),
+    "evicted": ("Running", "worker-1: waiting on gpu-node-05", "was terminated by the kubelet"),
+    "stalled": ("Stalled", "no step for 10 min 20 s: the last, step 2940", "trainshed stacks pytorchjob/mnist -n ml"),
+    "suspended-by-kueue": ("Queued", "couldn't assign flavors", "another queue, or a higher priority"),
+    "deadline-exceeded": (
+        "Failed",
+        "active longer than activeDeadlineSeconds: limit 3600 s",
+        "Raise activeDeadlineSeconds",
+    ),
+    "liveness-probe": ("Failed", "Liveness probe failed: HTTP probe failed with statuscode: 503", "failureThreshold 3"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_job_says_what_it_is_and_why_and_what_to_do_before_what_was_asked_for(name):
+    text = page_of(name).text
+    places = [text.find(words) for words in (*UNDERSTOOD[name], "Asked for")]
+    places += [text.rfind(words) for words in ("Timeline", "Conditions of the job", "In a terminal")]
+    assert -1 not in places, text
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("name", [*BROKEN, *WELL])
+def test_a_page_has_no_script_and_no_style_of_its_own_and_its_ids_are_its_own(name):
+    found = page_of(name)
+    names = [given["id"] for _, given in found.elements if "id" in given]
+    assert len(names) == len(set(names))
+    assert [given for tag, given in found.elements if tag == "script" and not given.get("src")] == []
+    assert [given for tag, given in found.elements if tag == "style" or "style" in given] == []
+
+
+def test_what_needs_nobody_is_told_quietly():
+    found = page_of("healthy")
+    assert "advice" not in {given.get("class") for _, given in found.elements}
+    assert "What to do" in found.text
+
+
+@pytest.mark.parametrize("draw", [job.page, ranks.page, job_yaml.page])
+def test_a_job_that_was_deleted_stays_readable_under_a_banner(draw):
+    play, now = BROKEN["oom-killed"]()
+    file = msgspec.structs.replace(play.file(now), deleted=at(now + 10))
+    text = Page(draw(file, PageFrame(at(now + 130)))).text
+    assert "This job was deleted 2m ago" in text
+    assert "mnist" in text
+    assert "gpu-node-03" in text
+
+
+HOSTILE = "\"><script>alert(1)</script><img src=x onerror=alert(1)>' onload='x\x1b[31m\u202e\x00</title></svg></pre>"
+
+
+def hostile() -> JobFile:
+    """A job in which all that others write is meant to get out of where it stands."""
+    pods = lives(
+        Life("worker-1", node=HOSTILE, ended=50, code=1, reason=HOSTILE, message=HOSTILE),
+        Life("worker-2", started=None, waits=(HOSTILE, HOSTILE)),
+        Life("worker-0", scheduled=None, started=None, unplaced=HOSTILE),
+        Life("master-0", ended=50, code=1, pod_reason=(HOSTILE, HOSTILE), disrupted=(49, HOSTILE)),
+    )
+    file = Play(a_document(annotations={"x": HOSTILE}, labels={"kueue.x-k8s.io/queue-name": HOSTILE}), pods).file(90)
+    event = {
+        "type": HOSTILE,
+        "reason": HOSTILE,
+        "message": HOSTILE,
+        "involvedObject": {"kind": HOSTILE, "name": HOSTILE},
+    }
+    samples = tuple(Sample(at(n), n, n, ((HOSTILE, float(n)),)) for n in range(3))
+    status = {"ready": HOSTILE, **file.document["status"]}
+    metadata = {**file.document["metadata"], "name": HOSTILE, "namespace": HOSTILE}
+    document = {**file.document, "metadata": metadata, "status": status}
+    return msgspec.structs.replace(file, document=document, events=(event,), samples=samples)
+
+
+@pytest.mark.parametrize("draw", [job.page, ranks.page, job_yaml.page])
+def test_nothing_that_others_have_written_becomes_an_element_or_an_attribute(draw):
+    found = Page(draw(hostile(), FRAME))
+    assert {tag for tag, _ in found.elements} & {"img", "iframe", "object", "base"} == set()
+    assert [
+        given
+        for tag, given in found.elements
+        if tag == "script" and not (given.get("src") or "").startswith("/static/")
+    ] == []
+    assert [key for _, given in found.elements for key in given if key.startswith("on") or key == "style"] == []
+    assert [to for _, given in found.elements if (to := given.get("href")) and not to.startswith(("/", "#", "?"))] == []
+
+
+@pytest.mark.parametrize("draw", [job.page, ranks.page])
+def test_what_others_have_written_has_no_control_characters(draw):
+    html = str(draw(hostile(), FRAME))
+    assert [mark for mark in ("\x1b", "\u202e", "\x00") if mark in html] == []
+
+
+def test_a_job_of_a_kind_that_trainshed_does_not_run_has_a_page_too():
+    document = {
+        "apiVersion": "example.com/v1",
+        "kind": "OtherJob",
+        "metadata": {"name": "other", "namespace": "ml"},
+        "status": "broken",
+    }
+    file = JobFile(document, Play(a_document()).file(5).status)
+    for draw in (job.page, ranks.page, job_yaml.page):
+        assert "other" in Page(draw(file, FRAME)).text
+
+
+def test_documents_are_yaml_without_what_only_the_api_server_reads():
+    file = Play(a_document(), lives()).file(60)
+    metadata = {**file.document["metadata"], "managedFields": [{"manager": "kubectl"}]}
+    text = Page(
+        job_yaml.page(msgspec.structs.replace(file, document={**file.document, "metadata": metadata}), FRAME)
+    ).text
+    assert "kind: PyTorchJob" in text
+    assert "name: mnist-worker-2" in text
+    assert "managedFields" not in text
+
+
+def test_many_events_and_long_documents_are_cut():
+    file = Play(a_document(annotations={"x": "y" * 2 * job_yaml.MOST})).file(5)
+    events = tuple({"reason": f"R{n}", "lastTimestamp": "2026-01-01T12:00:00Z"} for n in range(500))
+    file = msgspec.structs.replace(file, events=events)
+    assert "and 300 more" in Page(job.page(file, FRAME)).text
+    assert len(str(job_yaml.page(file, FRAME))) < job_yaml.MOST + 10_000
+
+
+def test_ranks_can_be_sorted_by_node_and_those_of_a_node_are_together():
+    play, now = BROKEN["oom-killed"]()
+    found = Page(ranks.page(play.file(now), PageFrame(at(now)), {"sort": "node"})).text
+    assert "gpu-node-03 1 replica, 1 of them with a failure or behind" in found
+    assert found.index("gpu-node-01 1 replica") < found.index("gpu-node-03 1 replica")
+
+
+@pytest.mark.parametrize(
+    ("sort", "first"), [("", "master-0"), ("state", "worker-1"), ("restarts", "master-0"), ("nonsense", "master-0")]
+)
+def test_ranks_are_sorted_as_the_url_says(sort, first):
+    play, now = BROKEN["oom-killed"]()
+    text = Page(ranks.page(play.file(now), PageFrame(at(now)), {"sort": sort})).text
+    names = ("master-0", "worker-0", "worker-1", "worker-2")
+    table = text[text.index("The replicas of the job") :]
+    assert min(names, key=table.index) == first
+
+
+def test_a_rank_that_lags_is_marked_and_comes_first():
+    play, now = WELL["healthy"]()
+    file = play.file(now)
+    lagging = {**file.document["status"], "stragglers": [{"rank": 2, "pod": "mnist-worker-1", "node": "gpu-node-03"}]}
+    document = {**file.document, "status": lagging}
+    file = msgspec.structs.replace(file, document=document, status=status_codec.parse_status(document))
+    found = Page(ranks.page(file, PageFrame(at(now)), {"sort": "state"}))
+    assert [given.get("class") for tag, given in found.elements if tag == "tr"][1] == "straggler"
+    assert "▼ behind" in found.text
