@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from support import UserClient
 from support.kubectl import PATIENCE, Kubectl
 from support.user_client import eventually
 from testbed import images, kind
+
+#: What the names of the tests' namespaces begin with.
+PREFIX = "e2e-"
 
 
 @pytest.fixture(scope="session")
@@ -23,14 +27,21 @@ def kubeconfig() -> str:
     return str(path)
 
 
-@pytest.fixture
-def kubectl(kubeconfig: str) -> Iterator[Kubectl]:
-    """kubectl in a namespace of the test's own, which goes with all that is in it."""
-    namespace = f"e2e-{uuid.uuid4().hex[:6]}"
+@contextmanager
+def new_namespace(kubeconfig: str) -> Iterator[Kubectl]:
+    """kubectl in a new namespace, which is deleted afterwards; its pods are waited for at the end of all tests."""
+    namespace = f"{PREFIX}{uuid.uuid4().hex[:6]}"
     run = Kubectl(kubeconfig, namespace)
     run("create", "namespace", namespace)
     yield run
-    run("delete", "namespace", namespace, "--wait=true", timeout=120)
+    run("delete", "namespace", namespace, "--wait=false")
+
+
+@pytest.fixture
+def kubectl(kubeconfig: str) -> Iterator[Kubectl]:
+    """kubectl in a namespace of the test's own, which goes with all that is in it."""
+    with new_namespace(kubeconfig) as run:
+        yield run
 
 
 @pytest.fixture
@@ -41,10 +52,12 @@ def user(kubeconfig: str, kubectl: Kubectl) -> UserClient:
 
 @pytest.fixture(autouse=True, scope="session")
 def operator(kubeconfig: str) -> Iterator[None]:
-    """The operator's Deployment is there and ready; at the end its log holds no traceback."""
+    """The operator's Deployment is there and ready; at the end all namespaces go, and its log holds no traceback."""
     run = Kubectl(kubeconfig, "trainshed-system")
     run("rollout", "status", "deployment/trainshed", "--timeout=120s", timeout=130)
     yield
+    if left := [name for name in run("get", "namespaces", "-o=name").split() if name.startswith(f"namespace/{PREFIX}")]:
+        run("wait", "--for=delete", "--timeout=120s", *left, timeout=130)
     assert complaints(run) == []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
@@ -69,15 +69,3 @@ def test_a_replica_is_tried_again_because_its_node_got_a_problem(
     assert failure["class"] == "Infrastructure"
     assert f"({node} failed meanwhile: {CONDITION}: GPU fell off the bus)" in failure["message"]
     assert user.job(KIND, "broken")["status"].get("restarts", 0) == 0
-
-
-def test_a_problem_from_before_is_only_told(user: UserClient, kubectl: Kubectl, conditions: Conditions) -> None:
-    user.create(a_job("later", FAILS_ON_DEMAND, policy={"backoffLimit": 0}))
-    eventually(lambda: all_run(user, "later"), PATIENCE)
-    node = user.pod("later-worker-0")["spec"]["nodeName"]
-    conditions.set(node, datetime.now(UTC) - timedelta(hours=1))
-    kubectl("exec", "later-worker-0", "--", "touch", "/tmp/end")
-    eventually(lambda: user.conditions(KIND, "later").get("Failed"), PATIENCE)
-    failure = user.job(KIND, "later")["status"]["failure"]
-    assert failure["class"] == "Application"
-    assert f"({node} had problems before: {CONDITION}: GPU fell off the bus)" in failure["message"]

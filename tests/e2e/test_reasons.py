@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +13,7 @@ from support.jobs import pod_spec, pytorchjob
 from support.user_client import eventually
 from testbed.images import PYTHON
 
-from .conftest import PATIENCE
+from .conftest import PATIENCE, new_namespace
 
 KIND = "PyTorchJob"
 WHERE = r"worker-0 on \S+"
@@ -109,11 +111,20 @@ CASES = {
 }
 
 
+@pytest.fixture(scope="module")
+def cases(kubeconfig: str) -> Iterator[UserClient]:
+    """A user with the job of each case. All are created before the first is looked at: one takes a minute."""
+    with new_namespace(kubeconfig) as kubectl:
+        user = UserClient(Path(kubeconfig), kubectl.command[-1])
+        for job, *_ in CASES.values():
+            user.create(job)
+        yield user
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_what_ends_a_job_is_told(name: str, user: UserClient) -> None:
-    job, expected, words = CASES[name]
-    user.create(job)
-    failure, message = verdict(user, name)
+def test_what_ends_a_job_is_told(name: str, cases: UserClient) -> None:
+    _, expected, words = CASES[name]
+    failure, message = verdict(cases, name)
     is_the_workers(failure, **expected)
     assert re.search(words, message), message
     if name == "traceback":
