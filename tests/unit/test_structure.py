@@ -69,6 +69,8 @@ SMALL_MODULES = {
     "trainshed.cli.crds": "one command, one file",
     "trainshed.ui.pages.job_yaml": "one page, one file",
     "trainshed.cli.remove_finalizers": "one command, one file",
+    "trainshed.ui.log_routes": "the addresses of one page, apart from what is read for it",
+    "trainshed.ui.cluster_routes": "the addresses of one page, apart from what is read for it",
     "trainshed.frameworks.jax": "one kind of job, one file",
     "trainshed.frameworks.paddle": "one kind of job, one file",
     "trainshed.frameworks.xgboost": "one kind of job, one file",

@@ -10,12 +10,12 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 import click
-from msgspec.structs import replace
 
 from trainshed.api import status_codec
 from trainshed.api.job import Document
 from trainshed.api.objects import Pod
 from trainshed.client import ApiError, Forbidden, TooManyRequests, Unavailable
+from trainshed.client.log_stream import LogStream
 from trainshed.client.outage import Outage
 from trainshed.views import log_lines
 from trainshed.views.log_lines import COLOURS, LogLine
@@ -86,33 +86,25 @@ class Source:
     """The log of one container of one pod; `error` is why it ended early."""
 
     def __init__(self, cluster: Cluster, pod: Pod, target: Target, wanted: Wanted) -> None:
-        self._cluster, self._pod, self._target, self._wanted = cluster, pod, target, wanted
-        self.error: ApiError | None = None
-        self.last = self._note = ""
+        self._name, container = wanted.name(pod, target.document), target.container(pod)
+        namespace = target.document["metadata"]["namespace"]
+        self._stream = LogStream(cluster.reader, namespace, pod.name, lambda after: wanted.query(container, after))
+
+    @property
+    def error(self) -> ApiError | None:
+        """Why the log ended early."""
+        return self._stream.error
 
     async def lines(self) -> AsyncGenerator[LogLine, None]:
         """Yield the lines that are new since the last call."""
-        self.error, after = None, self.last
-        document = self._target.document
-        namespace, replica = document["metadata"]["namespace"], self._wanted.name(self._pod, document)
-        query = self._wanted.query(self._target.container(self._pod), after)
-        try:
-            async with aclosing(self._cluster.reader.log(namespace, self._pod.name, query)) as log:
-                async for content in log:
-                    line = log_lines.parse(replica, content, colour=sys.stdout.isatty())
-                    if line.time > after:  # `sinceTime` has whole seconds only
-                        self.last = line.time
-                        yield line
-                    elif not line.time and line.text not in ("", self._note):  # the kubelet's own, the same each time
-                        self._note = line.text
-                        yield replace(line, time=self.last)
-        except ApiError as error:
-            self.error = error
+        async with aclosing(self._stream.lines()) as lines:
+            async for time, text in lines:
+                yield log_lines.parse(self._name, time, text, colour=sys.stdout.isatty())
 
     def report(self) -> bool:
         """Say why the log could not be read; return whether there is a reason."""
         if self.error:
-            click.echo(f"{self._wanted.name(self._pod, self._target.document)}: {self.error}", err=True)
+            click.echo(f"{self._name}: {self.error}", err=True)
         return self.error is not None
 
 

@@ -6,6 +6,8 @@ import asyncio
 import os
 import sys
 from contextlib import suppress
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -39,8 +41,11 @@ async def _ui(cluster: Cluster, namespace: str, port: int, *, browser: bool) -> 
     from trainshed.ui.application import Site, served  # noqa: PLC0415
     from trainshed.ui.feed import Feed  # noqa: PLC0415
 
+    from . import installation  # noqa: PLC0415
+
     access = Access()
-    site = Site(Feed(cluster.reader, namespace), access, "cluster")
+    examine = partial(installation.examine, cluster, version("trainshed"))
+    site = Site(Feed(cluster.reader, namespace), access, "cluster", examine=examine)
     async with served(site, port), asyncio.TaskGroup() as tasks:
         tasks.create_task(site.feed.run())
         link = access.new_link()

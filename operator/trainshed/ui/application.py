@@ -12,10 +12,15 @@ from aiohttp import web
 from htpy import Renderable, a
 
 from .access import Access, add_headers, guard
+from .cluster_logs import ApiLogs
+from .cluster_reading import ClusterReader, Examine
+from .cluster_routes import ClusterRoutes
 from .feed import Feed
 from .live import Update, follow
+from .log_routes import LogRoutes
 from .model import Address, JobFile, PageFrame
 from .pages import job, job_yaml, jobs, layout, ranks
+from .replica_logs import ReplicaLogs
 from .stories import Stories
 
 STATIC = Path(__file__).parent / "static"
@@ -30,11 +35,18 @@ JobPart = Callable[[JobFile, datetime, Mapping[str, str]], Renderable]
 
 
 class Site:
-    """All pages over one feed; `place` names the cluster or the machine."""
+    """All pages over one feed; `place` names the cluster or the machine.
 
-    def __init__(self, feed: Feed, access: Access, place: str) -> None:
+    `logs` are from the cluster unless others are given; `examine` looks at the operator, if there is one.
+    """
+
+    def __init__(
+        self, feed: Feed, access: Access, place: str, *, logs: ReplicaLogs | None = None, examine: Examine | None = None
+    ) -> None:
         self.feed, self.access, self.place = feed, access, place
         self.stories = Stories(feed)
+        self.logs = LogRoutes(feed, logs or ApiLogs(feed.reader), self.frame)
+        self.cluster = ClusterRoutes(feed, ClusterReader(feed.reader, feed.namespace, examine), self.frame)
 
     def frame(self, live: str = "") -> PageFrame:
         """Return what surrounds a page that is drawn now; `live` is the path of its changes."""
@@ -63,6 +75,10 @@ class Site:
                 web.get(f"{JOB}/ranks/live", partial(self.job_live, ranks.live)),
                 web.get(f"{JOB}/yaml", partial(self.job, job_yaml.page)),
                 web.get(f"{JOB}/yaml/live", partial(self.job_live, job_yaml.live)),
+                web.get(f"{JOB}/logs", self.job_logs),
+                web.get(f"{JOB}/logs/live", self.job_logs_live),
+                web.get("/cluster", self.cluster.page),
+                web.get("/cluster/live", self.cluster.live),
                 web.static("/static", STATIC),
             ]
         )
@@ -112,6 +128,16 @@ class Site:
                 update.element("live", part(file, self.feed.now(), request.query))
 
         return await follow(request, self.feed, draw)
+
+    async def job_logs(self, request: web.Request) -> web.Response:
+        """Answer with the logs of a job."""
+        address = address_in(request)
+        file = self.feed.file(address)
+        return await self.logs.page(file, request) if file else answer(self.unknown(address), 404)
+
+    async def job_logs_live(self, request: web.Request) -> web.StreamResponse:
+        """Send the logs of a job."""
+        return await self.logs.live(address_in(request), request)
 
     def unknown(self, address: Address) -> Renderable:
         """Return the page about a job that is not known."""

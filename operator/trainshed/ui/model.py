@@ -93,7 +93,7 @@ class JobFile(msgspec.Struct, frozen=True):
         if found == ConditionType.RUNNING and self.status.true(ConditionType.STALLED):
             return STALLED
         labels = as_mapping(as_mapping(self.document.get("metadata")).get("labels"))
-        return QUEUED if found == ConditionType.SUSPENDED and labels.get(QUEUE_LABEL) else found
+        return QUEUED if found == ConditionType.SUSPENDED and labels.get(f"{KUEUE_PREFIX}queue-name") else found
 
 
 class Notice(msgspec.Struct, frozen=True):

@@ -1,8 +1,6 @@
-"""Lines of the logs of replicas: the time that the API server puts before each, and the replica's name."""
+"""Lines of the logs of replicas: when each was written, by which replica, and what a terminal shows of it."""
 
 from __future__ import annotations
-
-import re
 
 import msgspec
 
@@ -10,9 +8,6 @@ from trainshed.api.foreign_text import harmless
 
 #: The colours of replicas, in turn.
 COLOURS = ("cyan", "green", "yellow", "blue", "magenta", "bright_cyan", "bright_green", "bright_yellow", "bright_blue")
-
-#: The time before a line, as RFC 3339.
-TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)")
 
 
 class LogLine(msgspec.Struct, frozen=True, order=True):
@@ -23,17 +18,11 @@ class LogLine(msgspec.Struct, frozen=True, order=True):
     text: str
 
 
-def parse(replica: str, line: bytes, *, colour: bool) -> LogLine:
-    """Return the line that the API server gives with `timestamps`; what acts on a terminal is left out, as it says.
-
-    The time is empty if there is none: kubelets write lines of their own, such as "unable to retrieve container logs".
-    """
-    time, _, text = line.partition(b" ")
-    if not TIME.fullmatch(time):
-        time, text = b"", line
-    return LogLine(time.decode(), replica, harmless(_last_part(text).decode(errors="replace"), colour=colour))
+def parse(replica: str, time: str, text: bytes, *, colour: bool) -> LogLine:
+    """Return a line that was written at a time, without what acts on a terminal; the time is empty if not known."""
+    return LogLine(time, replica, harmless(last_part(text).decode(errors="replace"), colour=colour))
 
 
-def _last_part(text: bytes) -> bytes:
+def last_part(text: bytes) -> bytes:
     """Return what a terminal shows of a line at its end: a progress bar goes back to the start of its line."""
     return text.rstrip(b"\r").rpartition(b"\r")[2]

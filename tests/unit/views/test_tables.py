@@ -11,6 +11,7 @@ from trainshed.api.time_spent import JobPhase, TimeSpent
 from trainshed.api.training import trainer_status
 from trainshed.cli import tables
 from trainshed.client.job_reader import job_event
+from trainshed.client.log_stream import stamped
 from trainshed.plan.conditions import ConditionUpdate, set_condition
 from trainshed.views import log_lines, rows
 from trainshed.views.durations import age, exact, human
@@ -167,7 +168,7 @@ def test_no_event_and_no_job_makes_a_table_wide(field: str, capsys):
     ],
 )
 def test_a_line_of_a_log_is_fit_for_a_terminal(content: bytes, time: str, text: str):
-    assert log_lines.parse("worker-0", content, colour=False) == log_lines.LogLine(time, "worker-0", text)
+    assert log_lines.parse("worker-0", *stamped(content), colour=False) == log_lines.LogLine(time, "worker-0", text)
 
 
 NARROW = """\

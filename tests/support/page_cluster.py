@@ -1,0 +1,183 @@
+"""A cluster in memory with many jobs, their pods and logs, and the page over it, for browsers."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+
+import orjson
+
+from trainshed.api.coerce import format_time
+from trainshed.client.job_reader import JobReader
+from trainshed.client.transport import Answer, Request, RestClient, Stream
+from trainshed.frameworks import FRAMEWORKS
+from trainshed.memory import built_in
+from trainshed.memory.in_process import MemoryTransport
+from trainshed.memory.server import Server
+
+#: Who sends the requests.
+USER = "user"
+#: What the server in memory does not answer: which kinds there are.
+SERVED = {
+    "/apis/kubeflow.org/v1": {"resources": [{"name": one.plural, "kind": one.kind} for one in FRAMEWORKS]},
+    "/version": {"gitVersion": "v1.34.0"},
+    "/apis": {"groups": []},
+    "/api/v1/nodes": {
+        "metadata": {},
+        "items": [
+            {"metadata": {"name": f"n-{number}"}, "status": {"allocatable": {"nvidia.com/gpu": "8", "cpu": "96"}}}
+            for number in range(640)
+        ],
+    },
+}
+PREFIX = "/apis/kubeflow.org/v1"
+
+
+class PageTransport(MemoryTransport):
+    """Implements `trainshed.client.transport.Transport`: the server in memory, discovery, and logs of pods.
+
+    `logs` has the lines of each pod so far, by its name, each with its time; `written` is set when there are more.
+    `answers` are those to other paths.
+    """
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server, USER)
+        self.logs: dict[str, list[bytes]] = {}
+        self.answers: dict[str, dict] = dict(SERVED)
+        self.written = asyncio.Event()
+        self.refused: dict[str, int] = {}
+
+    async def exchange(self, request: Request) -> Answer:
+        """Answer a request."""
+        if found := self.answers.get(str(request.path)):
+            return Answer(HTTPStatus.OK, orjson.dumps(found))
+        return await super().exchange(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        """Open a log or a watch."""
+        *_, pod, last = str(request.path).split("/")
+        if last == "log":
+            yield Answer(HTTPStatus.OK), self._log(pod, request.query)
+            return
+        async with super().stream(request) as found:
+            yield found
+
+    def write(self, pod: str, *texts: str) -> None:
+        """Write lines to the log of a pod."""
+        now = datetime.now(UTC).isoformat().replace("+00:00", "Z").encode()
+        self.logs.setdefault(pod, []).extend(now + b" " + text.encode() + b"\n" for text in texts)
+        self.written.set()
+        self.written = asyncio.Event()
+
+    async def _log(self, pod: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
+        lines, since = self.logs.setdefault(pod, []), query.get("sinceTime", "").encode()
+        place = max(0, len(lines) - int(query.get("tailLines", len(lines))))
+        while since and place < len(lines) and lines[place] < since:
+            place += 1
+        while True:
+            more = self.written.wait()
+            if place < len(lines):
+                yield b"".join(lines[place:])
+                place = len(lines)
+            elif query.get("follow") != "true":
+                more.close()
+                return
+            await (asyncio.sleep(0) if place < len(lines) else more)
+
+
+class PageCluster:
+    """The cluster: `transport` is the way to it. All its times are those of the machine's clock."""
+
+    def __init__(self) -> None:
+        jobs = (built_in.job_resource(framework) for framework in FRAMEWORKS)
+        self.server = Server(lambda: datetime.now(UTC).timestamp(), (*built_in.BUILT_IN, *jobs))
+        self.transport = PageTransport(self.server)
+        self.reader = JobReader(RestClient(self.transport))
+        self._random = random.Random(1)
+
+    def namespace(self, name: str) -> None:
+        """Create a namespace."""
+        self.server.make_namespace(name)
+
+    def add(self, namespace: str, name: str, replicas: int, state: str = "Running", gpus: int = 8) -> None:
+        """Create a PyTorchJob in a state with its pods."""
+        container = {"name": "pytorch", "image": "x", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
+        template = {"spec": {"containers": [container]}}
+        roles = {"Master": {"replicas": 1, "template": template}}
+        if replicas > 1:
+            roles["Worker"] = {"replicas": replicas - 1, "template": template}
+        path = f"{PREFIX}/namespaces/{namespace}/pytorchjobs"
+        body = {"metadata": {"name": name}, "spec": {"pytorchReplicaSpecs": roles}}
+        job = self.server.request(USER, "POST", path, body=body)
+        began = datetime.now(UTC) - timedelta(minutes=self._random.randrange(5, 3000))
+        self.report(namespace, name, state=state, began=began)
+        for index in range(replicas):
+            replica = "master-0" if index == 0 else f"worker-{index - 1}"
+            self._pod(job, replica, template["spec"], began, failed=state == "Failed" and replica == "worker-1")
+
+    def report(
+        self, namespace: str, name: str, *, state: str = "", step: int = 0, began: datetime | None = None
+    ) -> None:
+        """Write the status of a job: another state, or another step that its training has reported."""
+        path = f"{PREFIX}/namespaces/{namespace}/pytorchjobs/{name}"
+        job = copy.deepcopy(self.server.object(path))
+        assert job is not None
+        status = job.setdefault("status", {})
+        now = datetime.now(UTC)
+        if state:
+            kinds = {"Created": began or now, state: began or now}
+            status["conditions"] = [_condition(kind, since) for kind, since in kinds.items()]
+            status |= {"startTime": format_time(began or now), "ready": "8/8" if state == "Running" else "3/8"}
+            status["state"] = state
+        percentage = step % 10_000 // 100
+        status["trainerStatus"] = {
+            "progressPercentage": percentage,
+            "estimatedRemainingSeconds": 3_600,
+            "lastUpdatedTime": format_time(now),
+            "metrics": [{"name": "step", "value": str(step)}, {"name": "loss", "value": f"{9 / (1 + step % 999):.4f}"}],
+        }
+        self.server.request(USER, "PUT", f"{path}/status", body=job)
+
+    def _pod(self, job: dict, replica: str, spec: dict, began: datetime, *, failed: bool) -> None:
+        name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
+        role, _, index = replica.rpartition("-")
+        labels = {
+            "training.kubeflow.org/job-name": name,
+            "training.kubeflow.org/replica-type": role,
+            "training.kubeflow.org/replica-index": index,
+        }
+        owner = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": name, "uid": job["metadata"]["uid"]}
+        owners = [{**owner, "controller": True}]
+        metadata = {"name": f"{name}-{replica}", "labels": labels, "ownerReferences": owners}
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        pod = self.server.request(USER, "POST", path, body={"metadata": metadata, "spec": spec | {"nodeName": "n-1"}})
+        started = format_time(began + timedelta(seconds=20))
+        ended = {"terminated": {"exitCode": 1, "startedAt": started, "finishedAt": format_time(datetime.now(UTC))}}
+        one = {"name": "pytorch", "ready": not failed, "restartCount": 0, "image": "x", "imageID": "x"}
+        one["state"] = ended if failed else {"running": {"startedAt": started}}
+        status = {"phase": "Failed" if failed else "Running", "containerStatuses": [one], "podIP": "10.0.0.1"}
+        self.server.request(
+            USER, "PUT", f"{path}/{name}-{replica}/status", body={**copy.deepcopy(pod), "status": status}
+        )
+
+
+def _condition(kind: str, since: datetime) -> dict:
+    time = format_time(since)
+    message = {
+        "Failed": "worker-1 failed: container pytorch exited with code 1: RuntimeError: CUDA out of memory",
+        "Blocked": "worker 0-6: 0/12 nodes are available: 12 Insufficient nvidia.com/gpu",
+    }.get(kind, f"the job is {kind}")
+    return {
+        "type": kind,
+        "status": "True",
+        "reason": f"Job{kind}" if kind != "Blocked" else "Unschedulable",
+        "message": message,
+        "lastUpdateTime": time,
+        "lastTransitionTime": time,
+    }

@@ -1,0 +1,186 @@
+"""Logs of replicas for a page: the last lines, those that follow, slow pages, and files of a run on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from trainshed.ui import log_reading
+from trainshed.ui.log_files import FolderLogs
+from trainshed.ui.log_filters import LogFilters
+from trainshed.ui.log_live import LogMessage, LogPage, view
+from trainshed.ui.log_reading import MOST_AT_ONCE, MOST_WAITING, LogFollower, WaitingLines, chosen, last_lines
+from trainshed.ui.replica_logs import LogPod, LogQuery, RawLine
+
+
+def a_log_pod(replica: str, *, runs: bool = True, gone: bool = False, has_started: bool = True) -> LogPod:
+    return LogPod(f"uid-{replica}", f"mnist-{replica}", "ml", replica, "pytorch", has_started, runs, gone)
+
+
+MASTER, WORKER = a_log_pod("master-0"), a_log_pod("worker-0")
+
+
+def write(folder: Path, replica: str, *lines: str) -> None:
+    with (folder / f"mnist-{replica}.log").open("a") as file:
+        file.write("".join(f"{line}\n" for line in lines))
+
+
+async def texts(folder: Path, query: LogQuery, after: str = "") -> list[bytes]:
+    async with aclosing(FolderLogs(folder).open(WORKER, query, after).lines()) as lines:
+        return [text async for _, text in lines]
+
+
+# ------------------------------------------------------------------------------------------------------------- files
+
+
+async def test_a_file_is_read_from_its_last_lines_on(tmp_path: Path):
+    write(tmp_path, "worker-0", *(f"step {number}" for number in range(10)))
+    assert await texts(tmp_path, LogQuery(3)) == [b"step 7", b"step 8", b"step 9"]
+
+
+async def test_a_file_is_read_on_from_where_it_was(tmp_path: Path):
+    write(tmp_path, "worker-0", "one", "two")
+    log = FolderLogs(tmp_path).open(WORKER, LogQuery(10))
+    assert [text async for _, text in log.lines()] == [b"one", b"two"]
+    write(tmp_path, "worker-0", "three")
+    assert await texts(tmp_path, LogQuery(10), log.last) == [b"three"]
+    (tmp_path / "mnist-worker-0.log").rename(tmp_path / "mnist-worker-0.log.1")
+    write(tmp_path, "worker-0", "four")
+    assert await texts(tmp_path, LogQuery(10), log.last) == [b"four"]
+
+
+async def test_a_line_without_end_is_cut_and_the_last_one_is_read(tmp_path: Path):
+    (tmp_path / "mnist-worker-0.log").write_bytes(b"x" * 1_000_000)
+    found = await texts(tmp_path, LogQuery(10))
+    assert (len(b"".join(found)), max(map(len, found)) <= 1 << 16) == (1_000_000, True)
+
+
+async def test_a_file_that_is_not_there_is_a_problem(tmp_path: Path):
+    log = FolderLogs(tmp_path).open(WORKER, LogQuery(10))
+    assert [line async for line in log.lines()] == []
+    assert log.problem == "the file cannot be read: No such file or directory"
+
+
+# ----------------------------------------------------------------------------------------------------- the last lines
+
+
+async def test_the_last_lines_of_all_replicas_are_those_that_are_wanted(tmp_path: Path):
+    write(tmp_path, "master-0", *(f"step {number}" for number in range(100)))
+    write(tmp_path, "worker-0", "step 5", "loss 1")
+    found = await last_lines(FolderLogs(tmp_path), [MASTER, WORKER], LogFilters(text="STEP 5"))
+    assert [(line.replica, line.text) for line in found.lines] == [
+        ("master-0", "step 5"),
+        *(("master-0", f"step {number}") for number in range(50, 60)),
+        ("worker-0", "step 5"),
+    ]
+    few = await last_lines(FolderLogs(tmp_path), [MASTER, WORKER], LogFilters(lines=2))
+    assert [line.text for line in few.lines] == ["step 5", "loss 1"]
+
+
+async def test_what_cannot_be_read_is_said_and_the_rest_is_shown(tmp_path: Path):
+    write(tmp_path, "worker-0", "step 1")
+    found = await view("/x", FolderLogs(tmp_path), [MASTER, WORKER], LogFilters())
+    assert [line.text for line in found.lines] == ["step 1"]
+    assert found.said == ("master-0: the file cannot be read: No such file or directory",)
+
+
+async def test_lines_without_end_are_read_within_a_number_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(log_reading, "MOST_BYTES", 10_000)
+    write(tmp_path, "worker-0", *("x" * 1_000 for _ in range(100)))
+    found = await last_lines(FolderLogs(tmp_path), [WORKER], LogFilters())
+    assert len(found.lines) == 11
+
+
+@pytest.mark.parametrize(
+    ("pods", "filters", "replicas", "said"),
+    [
+        ([], LogFilters(), [], "The job has no pods, and so no logs."),
+        ([MASTER, WORKER], LogFilters(("worker-0",)), ["worker-0"], ""),
+        ([MASTER], LogFilters(("mnist-master-0",)), ["master-0"], ""),
+        ([MASTER], LogFilters(("worker-9",)), [], "There is no pod of worker-9."),
+        ([a_log_pod("w", gone=True)], LogFilters(), [], "The logs of 1 deleted pod went with it."),
+        ([a_log_pod("w", has_started=False)], LogFilters(), [], "No container has started yet: w."),
+    ],
+)
+def test_replicas_are_chosen_and_why_others_are_not_shown(
+    pods: Sequence[LogPod], filters: LogFilters, replicas: list[str], said: str
+):
+    found, why = chosen(pods, filters, outlive=False)
+    assert ([pod.replica for pod in found], " ".join(why)) == (replicas, said)
+
+
+def test_files_outlive_their_pods():
+    assert chosen([a_log_pod("w", gone=True)], LogFilters(), outlive=True)[1] == []
+
+
+# ---------------------------------------------------------------------------------------------------------- following
+
+
+def test_a_slow_page_is_told_how_many_lines_were_left_out():
+    waiting = WaitingLines()
+    for number in range(MOST_WAITING + 12_000):
+        waiting.add(RawLine("", "w", str(number)))
+    left_out, lines = waiting.take()
+    assert (left_out, len(lines), lines[0].text) == (12_000, MOST_AT_ONCE, "12000")
+    assert waiting.take()[0] == 0
+
+
+async def until(follower: LogFollower, number: int) -> list[str]:
+    found: list[RawLine] = []
+    async with asyncio.timeout(30):
+        while len(found) < number:
+            await follower.waiting.news.wait()
+            found += follower.waiting.take()[1]
+    return [line.text for line in found]
+
+
+async def test_lines_of_replicas_and_of_new_ones_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(log_reading, "LOOK", 0.01)
+    write(tmp_path, "master-0", "old")
+    pods = [MASTER]
+    before = await last_lines(FolderLogs(tmp_path), pods, LogFilters())
+    follower = LogFollower(FolderLogs(tmp_path), lambda: pods, LogFilters(text="step"), before.known)
+    following = asyncio.create_task(follower.run())
+    write(tmp_path, "master-0", "step 1", "loss")
+    assert await until(follower, 1) == ["step 1"]
+    write(tmp_path, "worker-0", "step 2")
+    pods.append(a_log_pod("worker-0", runs=False))
+    assert await until(follower, 1) == ["step 2"]
+    following.cancel()
+
+
+async def test_a_page_follows_a_limited_number_of_replicas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(log_reading, "MOST_FOLLOWED", 2)
+    pods = [a_log_pod(f"worker-{number}") for number in range(5)]
+    for pod in pods:
+        write(tmp_path, pod.replica, "a line")
+    follower = LogFollower(FolderLogs(tmp_path), lambda: pods, LogFilters(), {})
+    following = asyncio.create_task(follower.run())
+    assert await until(follower, 2) == ["a line", "a line"]
+    assert follower.left == 3
+    following.cancel()
+
+
+async def test_a_page_gets_the_last_lines_in_parts_and_then_what_is_written(tmp_path: Path):
+    write(tmp_path, "worker-0", *(f"step {number}" for number in range(1_200)))
+    page = LogPage("/x", FolderLogs(tmp_path), lambda: [WORKER], LogFilters(lines=10_000))
+    found: list[LogMessage] = []
+    async with asyncio.timeout(30), aclosing(page.messages()) as messages:
+        async for message in messages:
+            found.append(message)
+            if message.ready:
+                write(tmp_path, "worker-0", "the next")
+            if "the next" in message.html:
+                break
+    assert found[0].reset
+    assert [message.html.count("<p") for message in found[1:4]] == [500, 500, 200]
+    assert "1,200 lines of 1 replica" in found[0].state
+
+
+async def test_the_run_before_the_last_restart_is_not_followed(tmp_path: Path):
+    page = LogPage("/x", FolderLogs(tmp_path), lambda: [WORKER], LogFilters(previous=True))
+    assert [message.ready for message in [one async for one in page.messages()]] == [False, True]
