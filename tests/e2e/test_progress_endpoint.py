@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from support import UserClient
@@ -65,6 +67,7 @@ def test_hugging_faces_trainer_reports_by_itself(image: str, user: UserClient, k
     assert 0 < found["step"] < 40
     assert {"loss", "learning_rate"} <= {metric["name"] for metric in found["metrics"]}
     assert found["estimatedRemainingSeconds"] > 0
+    assert re.search(r"\b\d+%, \d+m?s? ?\S* left\b", kubectl("get", "pytorchjob", "trains", "-o", "wide"))
     eventually(lambda: user.state("PyTorchJob", "trains") == "Succeeded", PATIENCE)
     assert "ProgressReportRefused" not in [reason for _, reason, _ in user.events("trains")], kubectl(
         "logs", "trains-master-0"

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 #: The most characters of the annotation and of an expression, the most groups of it, and the most bytes of its program.
 MAX_TEXT, MAX_EXPRESSION, MAX_GROUPS, MAX_MEMORY = 4_096, 1_024, 16, 1 << 20
+#: The most instructions of its program: a line takes a time that grows with them, of some larger ones 30 ms.
+MAX_PROGRAM = 512
 FORM = 'must be JSON or YAML such as {"trainingStep": {"regex": "step (?P<step>[0-9]+) loss (?P<loss>[0-9.]+)"}}'
 
 
@@ -31,15 +33,23 @@ def expression(text: str) -> tuple[str, str]:
         return "", f"Invalid value: {FORM}"
     if len(written) > MAX_EXPRESSION:
         return "", f"Invalid value: trainingStep.regex has more than {MAX_EXPRESSION} characters"
+    problem = _problem(written)
+    return ("", f"Invalid value: trainingStep.regex{problem}") if problem else (written, "")
+
+
+def _problem(written: str) -> str:
+    """Return what is wrong with an expression, as the end of a sentence; empty for nothing."""
     import re2  # noqa: PLC0415 - only jobs with expressions of their own need it
 
     try:
-        groups = compiled(written).groupindex
+        found = compiled(written)
     except (re2.error, UnicodeError) as error:
-        return "", f"Invalid value: trainingStep.regex: {_words(error)} (the syntax is that of RE2)"
-    if not 0 < len(groups) <= MAX_GROUPS:
-        return "", f"Invalid value: trainingStep.regex must have named groups, at most {MAX_GROUPS}: step, total, loss"
-    return written, ""
+        return f": {_words(error)} (the syntax is that of RE2)"
+    if found.programsize > MAX_PROGRAM:
+        return ": pattern too large: has it large repetitions or classes?"
+    if not 0 < len(found.groupindex) <= MAX_GROUPS:
+        return f" must have named groups, at most {MAX_GROUPS}: step, total, loss"
+    return ""
 
 
 @lru_cache(maxsize=256)

@@ -40,7 +40,7 @@ KERAS_EPOCH = re.compile(r"^Epoch (?P<epoch>\d{1,15})/(?P<epochs>\d{1,15})$")
 RECORD = re.compile(r"\{.*\}")
 PAIR = re.compile(rf"""["'](\w[\w/. -]{{0,63}})["']\s*:\s*["']?({NUMBER})\b""")
 MEGATRON = re.compile(r"\biteration\s+(?P<step>\d{1,15})/\s*(?P<total>\d{1,15})\s*\|(?P<more>.*)")
-MEGATRON_FIELD = re.compile(rf"\|?\s*([a-zA-Z][\w ()/-]{{0,63}}?):\s+({NUMBER})\s*(?=\||$)")
+MEGATRON_FIELD = re.compile(rf"([a-zA-Z][\w ()/-]{{0,63}}+):\s+({NUMBER})")
 TORCH_EXAMPLE = re.compile(
     r"\bEpoch:\s*(?P<epoch>\d{1,15})\s*\[\s*(?P<step>\d{1,15})/(?P<total>\d{1,15})\s*(?:\(\d+%\))?\](?P<more>.*)"
 )
@@ -55,7 +55,7 @@ METRIC = re.compile(
     r"(?i)(?<![\w-])([a-z_][a-z_/]{0,63}+(?:(?<=loss)|(?<=acc)|(?<=accuracy)|(?<=lr)|(?<=ppl)|(?<=perplexity)|(?<=mae)"
     rf"|(?<=mse)|(?<=auc)|(?<=reward))|learning[_ ]rate|grad_norm)\s*[:= ]\s*({NUMBER})(?![\w%])"
 )
-ASSIGNED = re.compile(rf"([\w/-]+)[=:] ?({NUMBER})(?![\w/%])")
+ASSIGNED = re.compile(rf"(?<![\w/-])([\w/-]{{1,64}}+)[=:] ?({NUMBER})(?![\w/%])")
 TOTAL = re.compile(r"Total optimization steps = (?P<total>[\d,]{1,20})$")
 EPOCHS = re.compile(r"Num Epochs = (?P<epochs>[\d,]{1,20})$")
 #: Names under which records have what is no metric.
@@ -181,8 +181,8 @@ def _record(text: str) -> LineReport | None:
 def _megatron(text: str) -> LineReport | None:
     if not (found := MEGATRON.search(text)):
         return None
-    fields = MEGATRON_FIELD.findall(found["more"])
-    metrics = tuple((name.strip(), value) for name, value in fields if METRIC.search(f"{name.strip()} {value}"))
+    fields = map(MEGATRON_FIELD.fullmatch, map(str.strip, found["more"].split("|")))
+    metrics = tuple((field[1], field[2]) for field in fields if field and METRIC.search(f"{field[1]} {field[2]}"))
     return LineReport(int(found["step"]), int(found["total"]), metrics=metrics[:MOST_METRICS])
 
 

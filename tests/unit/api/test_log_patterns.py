@@ -53,6 +53,7 @@ def test_an_expression_is_found_in_a_profile_and_in_parts_of_one(text):
             '{"trainingStep": {"regex": "((?P<step>[a-z]{1,900}){1,1}|x{999}y{999}z{999}){1}\\\\pL{900}"}}',
             "pattern too large",
         ),
+        ('{"trainingStep": {"regex": "(?P<step>(?:x?){1000}y)"}}', "pattern too large: has it large repetitions"),
         ('{"trainingStep": {"regex": "step (\\\\d+)"}}', "must have named groups"),
         (json.dumps({"trainingStep": {"regex": "".join(f"(?P<g{n}>x)" for n in range(17))}}), "must have named groups"),
         ('{"trainingStep": {"regex": "\\ud800(?P<step>1)"}}', "trainingStep.regex: "),

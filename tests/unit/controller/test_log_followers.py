@@ -236,9 +236,10 @@ def test_a_missing_right_is_said_once_and_tried_again_after_minutes():
     played(story)
 
 
-def test_of_a_log_that_says_too_much_the_end_is_read_from_time_to_time(monkeypatch):
+@pytest.mark.parametrize(("limit", "value"), [("MAX_ALL_LINES", 30), ("MAX_SECONDS", 0.0)])
+def test_of_a_log_that_says_too_much_the_end_is_read_from_time_to_time(monkeypatch, limit, value):
     async def story(it: Followed) -> None:
-        monkeypatch.setattr(log_followers, "MAX_ALL_LINES", 30)
+        monkeypatch.setattr(log_followers, limit, value)
         await it.start("a")
         text = "".join(f"step {step}/9999 loss=0.5 {'x' * 200}\n" for step in range(400))
         for _ in range(20):

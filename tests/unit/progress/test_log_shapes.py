@@ -99,7 +99,11 @@ SOON = 0.012
 
 @pytest.mark.parametrize(
     "text",
-    ["step 1/2 " + "loss=0.1 " * 5000, *(part * 9000 for part in ("1%|", "[1/", "{'a': 1,", "a/", "1 1", "{", "1 a "))],
+    [
+        *("step 1/2 " + "loss=0.1 " * 5000, "[1]\t" + "_" * 1990, "1/2 - 1s - " + "_" * 1980),
+        "iteration 1/2 |" + " " * 1970,
+        *(part * 9000 for part in ("1%|", "[1/", "{'a': 1,", "a/", "1 1", "{", "1 a ")),
+    ],
     ids=lambda text: text[:12],
 )
 def test_a_hostile_line_is_read_in_bounds(text):
