@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
@@ -40,8 +41,11 @@ def _pod(document: Document) -> Pod | None:
         return None
 
 
-def facts_of(file: JobFile, now: datetime) -> Facts | None:
-    """Return the facts of a job with the pods that are there; None if its kind is another operator's."""
+def facts_of(file: JobFile, now: datetime, lives: Sequence[PodLife] | None = None) -> Facts | None:
+    """Return the facts of a job with the pods that are there; None if its kind is another operator's.
+
+    `lives` are its pods, if they have been read already.
+    """
     framework = framework_of(file.document)
     if framework is None:
         return None
@@ -51,7 +55,7 @@ def facts_of(file: JobFile, now: datetime) -> Facts | None:
             framework=framework,
             job_defaults=JobDefaults(),
             status=file.status,
-            pods=tuple(life.pod for life in lives_of(file.pods) if life.removed is None),
+            pods=tuple(life.pod for life in (lives_of(file.pods) if lives is None else lives) if life.removed is None),
             services=(),
             now=now,
         )

@@ -106,7 +106,7 @@ def many(count: int, *others: Life) -> Play:
     return Play(a_document(Master=1, Worker=count), tuple(found))
 
 
-@pytest.mark.parametrize(("count", "rows"), [(63, 64), (64, 24)])
+@pytest.mark.parametrize(("count", "rows"), [(63, 64), (64, 6), (599, 6)])
 def test_a_large_job_shows_its_worst_replicas_and_one_row_for_all_others(count, rows):
     play = many(count, Life(f"worker-{count - 1}", ended=60, code=1), Life("worker-7", started=None))
     found = drawn(history_of(play, 100))
@@ -114,16 +114,23 @@ def test_a_large_job_shows_its_worst_replicas_and_one_row_for_all_others(count, 
     shown = [name for name in names if name.startswith(("master", "worker"))]
     assert len(shown) == rows
     assert {f"worker-{count - 1}", "worker-7"} <= set(shown)
-    assert names[-1] == (f"{count + 1 - rows} others" if rows == 24 else "worker-62")
+    assert names[-1] == (f"{count + 1 - rows} others" if count > 63 else "worker-62")
 
 
 def test_the_row_of_all_others_leads_to_all_rows_and_has_their_shares_over_time():
-    found = row(drawn(history_of(many(599, Life("worker-3", ended=60, code=1)), 120)), "576 others")
+    found = row(drawn(history_of(many(599, Life("worker-3", ended=60, code=1)), 120)), "595 others")
     assert found.find(".//a").get("href") == "?replicas=all"
     titles = [one.text for one in found.iter("title")]
-    assert titles[0] == "576 of 576: Scheduling"
-    assert titles[-1] == "576 of 576: Running"
+    assert titles[0] == "595 of 595: Scheduling"
+    assert titles[-1] == "595 of 595: Running"
     assert len(titles) < 30
+
+
+def test_of_a_large_job_that_fails_as_a_whole_only_some_rows_are_shown():
+    lives_of_all = tuple(Life(f"worker-{n}", ended=60, code=1) for n in range(99))
+    play = Play(a_document(restart="Never", Master=1, Worker=99), (Life("master-0"), *lives_of_all))
+    found = drawn(history_of(play, 100))
+    assert sum("worker-" in "".join(one[0].itertext()) for one in found.iter("tr")) == timeline.WORST
 
 
 def test_with_all_rows_none_is_left_out():

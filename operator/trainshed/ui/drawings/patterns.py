@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import cache
 
-from htpy import Element, circle, defs, path, pattern, rect, svg
+from htpy import Element, defs, path, pattern, rect, svg
 
 from trainshed.ui.replica_history import Act, Sign
+
+from .markup import Attributes, Markup, tag, titled
 
 #: The lines of each pattern in a square of 8 px; acts without one are plain.
 LINES: dict[Act, str] = {
@@ -32,10 +34,7 @@ SHAPES: dict[Sign, str] = {
 }
 
 
-#: The attributes that place a rectangle.
-Place = Mapping[str, str | int]
-
-
+@cache
 def css_class(act: Act) -> str:
     """Return the class of an act: `act-image-pull`."""
     return "act-" + "".join(f"-{mark.lower()}" if mark.isupper() else mark for mark in act).removeprefix("-")
@@ -56,22 +55,23 @@ def sheet() -> Element:
     ]
 
 
-def area(act: Act, place: Place, *children: Element) -> Element:
+def area(act: Act, place: Attributes, text: str = "") -> Markup:
     """Return an area in which this is done, at a place given by the attributes of a rectangle."""
-    if act in LINES:
-        return _area(css_class(act), place, *children)
-    return rect({"class": css_class(act)} | dict(place))[children]
+    return _area(css_class(act), place, text, has_lines=act in LINES)
 
 
-def lost_area(place: Place, *children: Element) -> Element:
+def lost_area(place: Attributes, text: str = "") -> Markup:
     """Return an area of training that was done again."""
-    return _area(LOST_WORK, place, *children)
+    return _area(LOST_WORK, place, text, has_lines=True)
 
 
-def _area(name: str, place: Place, *children: Element) -> Element:
-    return rect({"class": name, "fill": f"url(#p-{name})"} | dict(place))[children]
+def _area(name: str, place: Attributes, text: str, *, has_lines: bool) -> Markup:
+    fill = {"fill": f"url(#p-{name})"} if has_lines else {}
+    return tag("rect", {"class": name, **fill, **place}, *((titled(text),) if text else ()))
 
 
-def shape(sign: Sign) -> list[Element]:
-    """Return a mark around the point 0, 0, on a disc that sets it off from what is below."""
-    return [circle(class_="disc", r=7), path(class_=f"sign sign-{sign}", d=SHAPES[sign])]
+def mark(sign: Sign, across: str, down: int, text: str = "") -> Markup:
+    """Return a mark at a place, on a disc that sets it off from what is below."""
+    parts = (tag("circle", {"class": "disc", "r": 7}), tag("path", {"class": f"sign sign-{sign}", "d": SHAPES[sign]}))
+    place = {"x": across, "y": down, "width": 1, "height": 1, "overflow": "visible"}
+    return tag("svg", {"class": "mark", **place}, *((titled(text),) if text else ()), *parts)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import msgspec
-from htpy import Element, dd, div, dl, dt, figure, span, svg, title
+from htpy import Element, dd, div, dl, dt, figure, span, svg
 
 from trainshed.api.status import Status
 from trainshed.api.time_spent import JobPhase
@@ -15,7 +15,7 @@ from trainshed.views import lost_time
 from trainshed.views.durations import exact
 
 from . import patterns
-from .patterns import Place
+from .markup import Attributes, Markup
 
 #: The phases in the order of the bar: first what is productive, then what is not, then what is no loss.
 ORDER = (
@@ -24,7 +24,7 @@ ORDER = (
 )
 HEIGHT = 20
 #: The place of the swatch of a part in its legend.
-KEY: Place = {"x": 1, "y": 3, "width": 14, "height": 10}
+KEY: Attributes = {"x": 1, "y": 3, "width": 14, "height": 10}
 LOST = "Lost work"
 
 
@@ -41,9 +41,9 @@ class TimePart(msgspec.Struct, frozen=True):
         """Its name in the legend."""
         return LOST if self.is_lost else str(self.act)
 
-    def area(self, place: Place, *children: Element) -> Element:
+    def area(self, place: Attributes, text: str = "") -> Markup:
         """Return its area in a drawing."""
-        return patterns.lost_area(place, *children) if self.is_lost else patterns.area(self.act, place, *children)
+        return patterns.lost_area(place, text) if self.is_lost else patterns.area(self.act, place, text)
 
 
 def parts(status: Status, now: datetime) -> list[TimePart]:
@@ -74,11 +74,11 @@ def draw(status: Status, now: datetime) -> Element | None:
     ]
 
 
-def _bars(found: Sequence[TimePart]) -> Iterator[Element]:
+def _bars(found: Sequence[TimePart]) -> Iterator[Markup]:
     at = 0.0
     for one in found:
-        attributes: dict[str, str | int] = {"x": f"{at:.3f}%", "width": f"{one.share}%", "height": HEIGHT}
-        yield one.area(attributes, title[f"{one.name} {exact(one.seconds)}, {one.share:.1f} %"])
+        place = {"x": f"{at:.3f}%", "width": f"{one.share}%", "height": HEIGHT}
+        yield one.area(place, f"{one.name} {exact(one.seconds)}, {one.share:.1f} %")
         at += one.share
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from itertools import groupby
+from math import ceil
 
 from htpy import (
     Element,
@@ -16,7 +17,6 @@ from htpy import (
     g,
     line,
     p,
-    path,
     span,
     summary,
     svg,
@@ -25,9 +25,7 @@ from htpy import (
     td,
     th,
     thead,
-    title,
     tr,
-    use,
 )
 
 from trainshed.plan.messages.phrases import plural
@@ -37,11 +35,14 @@ from trainshed.views.durations import exact, human
 
 from . import axis, patterns
 from .axis import Scale
+from .markup import Markup, tag, titled
 
 #: The height of a row, of its bars and of the axis in px.
 ROW, BAR, AXIS = 24, 12, 24
-#: A job with more replicas shows only this number of rows, the worst first, and one for all others.
-MOST_ROWS, WORST = 64, 24
+#: A job with more replicas shows only so many rows, the worst and some that are well, and one for all others.
+MOST_ROWS, WORST, SOME = 64, 24, 4
+#: The lines below every row, which the axis has.
+GRID = tag("use", {"href": "#timeline-grid"})
 #: The share of the time so far that is shown of the future, at most; the least; and that of limits further away.
 FUTURE, MARGIN, BEYOND = 0.5, 0.02, 0.1
 #: The least width of a bar in percent, and the slots of the row that sums replicas up.
@@ -77,17 +78,21 @@ def draw(history: History, link: str = "") -> Element:
 
 
 def chosen_rows(rows: Sequence[Row]) -> tuple[Sequence[Row], Sequence[Row]]:
-    """Return the rows that are shown, in their order, and those that are summed up."""
+    """Return the rows that are shown, in their order, and those that are summed up.
+
+    Of a large job these are the worst, and with few of them some that are well to compare them with.
+    """
     if len(rows) <= MOST_ROWS:
         return rows, ()
     worst = sorted(range(len(rows)), key=lambda place: _goodness(rows[place]))[:WORST]
-    shown = set(worst)
+    troubled = sum(not rows[place].is_well for place in worst)
+    shown = set(worst[: troubled + SOME])
     return [rows[place] for place in sorted(shown)], [row for place, row in enumerate(rows) if place not in shown]
 
 
 def _goodness(row: Row) -> tuple[bool, bool, int, int]:
     """Return by what rows are sorted, the worst first; leading replicas come before others that do as well."""
-    return row.is_well, row.ready, -len(row.marks), row.replica.index
+    return row.is_well, row.ready and not row.is_well, -len(row.marks), row.replica.index
 
 
 def axis_of(history: History) -> Element:
@@ -113,7 +118,7 @@ def _now(history: History, scale: Scale) -> Element:
     return line(class_="now", x1=place, x2=place, y1=0, y2=ROW)
 
 
-def _row(name: str | Element, node: str, drawing: Element, does: str | Element, css: str = "") -> Element:
+def _row(name: str | Element, node: str, drawing: Markup, does: str | Element, css: str = "") -> Element:
     return tr(class_=css or None)[
         th(".replica", scope="row")[name],
         td(".node", title=node or None)[node],
@@ -122,19 +127,17 @@ def _row(name: str | Element, node: str, drawing: Element, does: str | Element, 
     ]
 
 
-def _plot(label: str, *children: Iterable[Element] | Element | None) -> Element:
-    return svg(".bars", height=ROW, width="100%", role="img", aria_label=label)[
-        use(href="#timeline-grid", y=0), *children
-    ]
+def _plot(label: str, *children: Markup) -> Markup:
+    attributes = {"class": "bars", "height": ROW, "width": "100%", "role": "img", "aria-label": label}
+    return tag("svg", attributes, GRID, *children)
 
 
 def _job(history: History, scale: Scale) -> Element:
     spans, marks = history.spans[-MOST_SPANS:], history.marks[-MOST_SPANS:]
     last = spans[-1] if spans else None
     does = f"{last.act} {human(last.seconds)}" if last and last.lasts else ""
-    drawing = _plot(
-        _told("The job", spans, marks), (_bar(scale, one) for one in spans), (_mark(scale, one) for one in marks)
-    )
+    bars, signs = [_bar(scale, one) for one in spans], [_mark(scale, one) for one in marks]
+    drawing = _plot(_told("The job", spans, marks), *bars, *signs)
     return _row("job", "", drawing, does, "whole-job")
 
 
@@ -145,16 +148,18 @@ def _limit(history: History, scale: Scale, ahead: Ahead) -> Element:
     return _row(ahead.name, "", _plot(f"{ahead.name} {text}", _ahead(history, scale, ahead)), text, "limit")
 
 
-def _ahead(history: History, scale: Scale, ahead: Ahead) -> Element:
+def _ahead(history: History, scale: Scale, ahead: Ahead) -> Markup:
     begin = scale.at(min(history.now, scale.end))
     end, is_beyond = scale.at(ahead.time), ahead.time > scale.end
     middle = ROW // 2
-    tip = path(class_="tip", d="M-7-4l6 4-6 4z" if is_beyond else "M0-6v12")
-    return g(class_="ahead")[
-        title[f"{ahead.name}, {ahead.time:%d %b %H:%M:%S} UTC: {ahead.text}"],
-        line(x1=f"{begin}%", x2=f"{end}%", y1=middle, y2=middle),
-        svg(x=f"{end}%", y=middle, overflow="visible", width=1, height=1)[tip],
-    ]
+    tip = tag("path", {"class": "tip", "d": "M-7-4l6 4-6 4z" if is_beyond else "M0-6v12"})
+    return tag(
+        "g",
+        {"class": "ahead"},
+        titled(f"{ahead.name}, {ahead.time:%d %b %H:%M:%S} UTC: {ahead.text}"),
+        tag("line", {"x1": f"{begin}%", "x2": f"{end}%", "y1": middle, "y2": middle}),
+        tag("svg", {"x": f"{end}%", "y": middle, "overflow": "visible", "width": 1, "height": 1}, tip),
+    )
 
 
 def _rows(history: History, scale: Scale, rows: Sequence[Row]) -> Iterator[Element]:
@@ -165,15 +170,15 @@ def _rows(history: History, scale: Scale, rows: Sequence[Row]) -> Iterator[Eleme
         yield _row(row.name, row.node, plot_of(history, scale, row), does(row), css)
 
 
-def plot_of(history: History, scale: Scale, row: Row) -> Element:
+def plot_of(history: History, scale: Scale, row: Row) -> Markup:
     """Return what a replica did, and what its pod has ahead."""
     spans, marks = row.spans[-MOST_SPANS:], row.marks[-MOST_SPANS:]
     ahead = next((one for one in history.ahead if one.replica == row.replica), None)
     return _plot(
         _told(row.name, spans, marks),
-        (_bar(scale, one) for one in spans),
-        (_mark(scale, one) for one in marks),
-        _ahead(history, scale, ahead) if ahead else None,
+        *[_bar(scale, one) for one in spans],
+        *[_mark(scale, one) for one in marks],
+        *((_ahead(history, scale, ahead),) if ahead else ()),
     )
 
 
@@ -189,16 +194,14 @@ def does(row: Row) -> str:
     return {"Gone": "no pod", "NotCreated": "not created"}.get(row.state, row.state)
 
 
-def _bar(scale: Scale, one: Span) -> Element:
+def _bar(scale: Scale, one: Span) -> Markup:
     at, width = scale.at(one.begin), max(HAIR, scale.width(one.begin, one.end))
-    attributes: dict[str, str | int] = {"x": f"{at}%", "y": (ROW - BAR) // 2, "width": f"{width}%", "height": BAR}
-    return patterns.area(one.act, attributes, title[one.text])
+    place = {"x": f"{at}%", "y": (ROW - BAR) // 2, "width": f"{width}%", "height": BAR}
+    return patterns.area(one.act, place, one.text)
 
 
-def _mark(scale: Scale, one: Mark) -> Element:
-    return svg(class_="mark", x=f"{scale.at(one.time)}%", y=ROW // 2, overflow="visible", width=1, height=1)[
-        title[f"{one.time:%H:%M:%S} {one.text}"], patterns.shape(one.sign)
-    ]
+def _mark(scale: Scale, one: Mark) -> Markup:
+    return patterns.mark(one.sign, f"{scale.at(one.time)}%", ROW // 2, f"{one.time:%H:%M:%S} {one.text}")
 
 
 def _told(name: str, spans: Sequence[Span], marks: Sequence[Mark]) -> str:
@@ -211,15 +214,15 @@ def _sum(scale: Scale, rows: Sequence[Row], link: str) -> Element:
     """Return the row of the replicas that have none: in each slot of time, how many did what, from below."""
     states = Counter(row.state for row in rows)
     told = ", ".join(f"{count} {state}" for state, count in states.most_common(4))
-    drawing = _plot(f"{plural(len(rows), 'other replica')}: {told}", _stacked(scale, rows))
+    drawing = _plot(f"{plural(len(rows), 'other replica')}: {told}", *_stacked(scale, rows))
     return _row(a(href=link)[f"{len(rows)} others"], "", drawing, told, "others")
 
 
-def _stacked(scale: Scale, rows: Sequence[Row]) -> Iterator[Element]:
+def _stacked(scale: Scale, rows: Sequence[Row]) -> Iterator[Markup]:
     counts: list[Counter[Act]] = [Counter() for _ in range(SLOTS)]
     for row in rows:
         for one in row.spans:
-            first, last = int(scale.at(one.begin) * SLOTS / 100), int(scale.at(one.end) * SLOTS / 100)
+            first, last = int(scale.at(one.begin) * SLOTS / 100), ceil(scale.at(one.end) * SLOTS / 100)
             for slot in range(first, min(max(last, first + 1), SLOTS)):
                 counts[slot][one.act] += 1
     at = 0
@@ -228,9 +231,9 @@ def _stacked(scale: Scale, rows: Sequence[Row]) -> Iterator[Element]:
         for act, count in sorted(found.items(), key=lambda item: item[0] is not Act.RUNNING):
             height = round((ROW - 4) * min(1.0, count / max(len(rows), found.total())), 2)
             low -= height
-            place: dict[str, str | int] = {"x": f"{100 * at / SLOTS:.3f}%", "width": f"{100 * width / SLOTS:.3f}%"}
-            attributes: dict[str, str | int] = {"y": f"{low:.2f}", "height": f"{height}"}
-            yield patterns.area(act, place | attributes, title[f"{count} of {len(rows)}: {act}"])
+            place = {"x": f"{100 * at / SLOTS:.3f}%", "width": f"{100 * width / SLOTS:.3f}%"}
+            room = {"y": f"{low:.2f}", "height": f"{height}"}
+            yield patterns.area(act, place | room, f"{count} of {len(rows)}: {act}")
         at += width
 
 
@@ -244,9 +247,7 @@ def legend(history: History) -> Element:
         (span[key(act), f" {act} "] for act in Act if act in acts),
         (
             span[
-                svg(".key", width=16, height=16, aria_hidden="true")[
-                    svg(x=8, y=8, overflow="visible", width=1, height=1)[patterns.shape(sign)]
-                ],
+                svg(".key", width=16, height=16, aria_hidden="true")[patterns.mark(sign, "8", 8)],
                 f" {sign} ",
             ]
             for sign in signs
@@ -256,8 +257,8 @@ def legend(history: History) -> Element:
 
 def key(act: Act) -> Element:
     """Return the swatch of an act."""
-    attributes: dict[str, str | int] = {"x": 1, "y": 3, "width": 14, "height": 10}
-    return svg(".key", width=16, height=16, aria_hidden="true")[patterns.area(act, attributes)]
+    place = {"x": 1, "y": 3, "width": 14, "height": 10}
+    return svg(".key", width=16, height=16, aria_hidden="true")[patterns.area(act, place)]
 
 
 def times(history: History) -> Element:
@@ -267,7 +268,7 @@ def times(history: History) -> Element:
     cut = len(found) - MOST_TIMES
     return details(".values")[
         summary["Times as a table"],
-        div(".scrolls", tabindex="0", role="region", aria_label="Times as a table")[
+        div(".scrolls", tabindex="0")[
             table[
                 caption(".unseen")["What the job and its replicas did and when"],
                 thead[tr[(th(scope="col")[name] for name in ("Replica", "What", "From", "To", "Length", "Note"))]],

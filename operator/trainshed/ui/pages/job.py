@@ -37,8 +37,9 @@ def page(file: JobFile, frame: PageFrame, query: Query = NOTHING) -> Element:
 def live(file: JobFile, now: datetime, query: Query = NOTHING) -> Element:
     """Return the part of the page that changes with the job."""
     until, whole = file.deleted or now, query.get("replicas") == "all"
-    facts = facts_of(file, until)
-    found = job_history.history(facts, lives_of(file.pods)) if facts else None
+    lives = lives_of(file.pods)
+    facts = facts_of(file, until, lives)
+    found = job_history.history(facts, lives) if facts else None
     return div("#live.job")[
         job_head.banner(file, now),
         _state(file),

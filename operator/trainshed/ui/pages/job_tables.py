@@ -28,7 +28,7 @@ def conditions(file: JobFile, now: datetime) -> Element | None:
     names = ("Type", "Status", "Reason", "Since", "Message")
     return section(aria_labelledby="conditions-title")[
         h2("#conditions-title")["Conditions"],
-        div(".scrolls", tabindex="0", role="region", aria_labelledby="conditions-title")[
+        div(".scrolls", tabindex="0")[
             table(".conditions")[
                 caption(".unseen")["Conditions of the job"],
                 thead[tr[(th(scope="col")[name] for name in names)]],
@@ -55,7 +55,7 @@ def events(file: JobFile, now: datetime) -> Element:
     names = ("Last seen", "Count", "Type", "Reason", "Object", "Message")
     content: Element = p(".hint")["There are no Events. The API server keeps them for an hour as a rule."]
     if rows:
-        content = div(".scrolls", tabindex="0", role="region", aria_labelledby="events-title")[
+        content = div(".scrolls", tabindex="0")[
             table(".events")[
                 caption(".unseen")["Events about the job and its pods"],
                 thead[tr[(th(scope="col")[name] for name in names)]],

@@ -41,8 +41,9 @@ def page(file: JobFile, frame: PageFrame, query: Query = NOTHING) -> Element:
 def live(file: JobFile, now: datetime, query: Query = NOTHING) -> Element:
     """Return the part of the page that changes with the job."""
     sort = query.get("sort", "")
-    facts = facts_of(file, file.deleted or now)
-    found = job_history.history(facts, lives_of(file.pods)) if facts else None
+    lives = lives_of(file.pods)
+    facts = facts_of(file, file.deleted or now, lives)
+    found = job_history.history(facts, lives) if facts else None
     return div("#live.job.ranks-page")[
         job_head.banner(file, now),
         _training(file),
