@@ -63,6 +63,14 @@ def harmless(line: str, *, colour: bool = False) -> str:
     return text + RESET if colour and len(parts) > 1 else text
 
 
+def inert(document: str) -> str:
+    """Return a document of which others have written parts without control characters, but for tabs and line ends.
+
+    Only such characters are taken: a sequence that begins in a part may reach into what surrounds it.
+    """
+    return "".join(mark for mark in document if mark in "\n\t" or not _acts(mark))
+
+
 def escaped(text: str) -> str:
     """Return the text in one line, with an escape sequence of Python for each character that is not printable."""
     if text.isprintable():

@@ -62,8 +62,18 @@ class Curve(msgspec.Struct, frozen=True):
         if points and points[-1].seconds >= point.seconds:
             points = points[:-1]
         elif len(points) == MAX_POINTS:
-            points = points[::2]
+            points = _thinned(points)
         return Curve(metric, (*points, point))
+
+
+def _thinned(points: tuple[Point, ...]) -> tuple[Point, ...]:
+    """Return about half of the points, so far from each other that those of all times are as dense; the ends stay."""
+    gap = 2 * (points[-1].seconds - points[0].seconds) / len(points)
+    kept = list(points[:1])
+    for point in points[1:-1]:
+        if point.seconds - kept[-1].seconds >= gap and points[-1].seconds - point.seconds >= gap / 2:
+            kept.append(point)
+    return (*kept, points[-1])
 
 
 def main_metric(report: TrainerStatus) -> str:

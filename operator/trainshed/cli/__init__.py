@@ -14,6 +14,7 @@ JOBS = {
     "explain": ("explain", "Say why, and what to do"),
     "ui": ("ui", "Show jobs in the browser"),
     "logs": ("logs", "Print output of replicas"),
+    "report": ("report", "Write a post-mortem"),
     "stacks": ("stacks", "Show what hangs, and where"),
     "top": ("top", "Show what replicas use"),
     "events": ("events", "Show Events of job and pods"),

@@ -1,0 +1,111 @@
+"""Reads what a report needs: a job with its pods and Events, or the record of one that is gone."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from msgspec.structs import replace
+
+from trainshed.api import status_codec
+from trainshed.api.coerce import as_mapping, parse_text
+from trainshed.api.foreign_text import one_line
+from trainshed.api.job import Document
+from trainshed.api.job_record import Versions, ended_at
+from trainshed.client import ApiError, Forbidden
+from trainshed.client.job_reader import JobKind, JobReader, NoSuchJob
+from trainshed.client.lists import DOCUMENTS
+from trainshed.client.record_reader import chosen, read_records
+from trainshed.client.transport import Path
+from trainshed.job_facts import read_story
+from trainshed.plan.facts import Facts
+from trainshed.process import Clock
+from trainshed.views import post_mortem, rows, story
+from trainshed.views.chapter import Story
+
+from .model import JobFile, SeenPod
+from .report_content import JobReport, samples_of
+from .seen_facts import facts_of
+from .seen_pods import SEEN_PODS, controller_uid
+
+
+async def read_report(reader: JobReader, namespace: str, name: str, *, record: bool = False) -> JobReport:
+    """Return what is known of a job that `name` means, from its record if there is no job of that name.
+
+    With `record` the job itself is not looked for. Raises `NoSuchJob`, and errors of the API server.
+    """
+    now = Clock().now()
+    command = version("trainshed")
+    if not record:
+        try:
+            document, kind = await reader.find(namespace, name)
+        except NoSuchJob as error:
+            missing = error
+        else:
+            known = await _own_record(reader, document)
+            operator = parse_text(as_mapping(as_mapping(known).get("record")).get("operator"))
+            file = await _file(reader, document, kind)
+            samples = samples_of(known) if known else ()
+            versions = Versions(operator, await _kubernetes(reader))
+            return JobReport(replace(file, samples=samples), versions, now, command)
+    else:
+        missing = NoSuchJob(f"there is no record of {name} in namespace {namespace}")
+    try:
+        records = chosen(await read_records(reader, namespace), [name])
+    except Forbidden as error:
+        raise missing from error
+    if not records:
+        raise missing
+    return of_record(records[0], command)
+
+
+def of_record(record: Document, command: str) -> JobReport:
+    """Return the report of a job of which there is only the record."""
+    file = JobFile(record, status_codec.parse_status(record), samples=samples_of(record))
+    told = replace(file, story=_story_of_record(file))
+    return JobReport(told, Versions(), Clock().now(), command, from_record=True)
+
+
+def _story_of_record(file: JobFile) -> Story | None:
+    now = ended_at(file.document) or Clock().now()
+    facts = facts_of(file, now)
+    if facts is None:
+        return None
+    snapshot = replace(facts.snapshot, job=replace(facts.snapshot.job, problems=()))
+    return post_mortem.story_of_record(story.tell(Facts(snapshot), file.document), file.document)
+
+
+async def _file(reader: JobReader, document: Document, kind: JobKind) -> JobFile:
+    """Return a job with its pods and Events, as far as they may be read."""
+    uid = parse_text(rows.metadata(document).get("uid"))
+    typed = await reader.pods(document)
+    label = {"labelSelector": f"training.kubeflow.org/job-name={rows.name_of(document)}"}
+    seen = await reader.read_list(Path("/api/v1", "pods", rows.namespace_of(document)), SEEN_PODS, label)
+    try:
+        events = await reader.events(document, typed)
+    except Forbidden:
+        events = []
+    return JobFile(
+        document,
+        status_codec.parse_status(document),
+        pods=tuple(SeenPod(pod) for _, pod in seen if controller_uid(pod) == uid),
+        events=tuple(events),
+        story=await read_story(reader, document, kind),
+    )
+
+
+async def _own_record(reader: JobReader, document: Document) -> Document | None:
+    """Return the record of a job that is still there, None if it has none or that may not be read."""
+    uid = rows.metadata(document).get("uid")
+    try:
+        records = await read_records(reader, rows.namespace_of(document))
+    except ApiError:
+        return None
+    return next((one for one in records if as_mapping(one.get("metadata")).get("uid") == uid), None)
+
+
+async def _kubernetes(reader: JobReader) -> str:
+    try:
+        answer = DOCUMENTS.answer(await reader.rest.call("GET", Path("", "version")))
+    except ApiError:
+        return ""
+    return one_line(parse_text(answer.get("gitVersion")), 64)
