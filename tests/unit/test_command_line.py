@@ -44,7 +44,7 @@ def test_every_command_is_listed_with_its_help_for_those_who_need_it(columns, li
     words = [sys.executable, "-m", "trainshed", "--help"]
     environment = os.environ | {"COLUMNS": str(columns)}
     result = subprocess.run(words, check=True, capture_output=True, text=True, env=environment)
-    _, jobs, administration = re.split("^(?:Jobs|Administration):$", result.stdout, flags=re.MULTILINE)
+    _, jobs, administration = re.split("^(?:Jobs|Set-up):$", result.stdout, flags=re.MULTILINE)
     for text, commands in ((jobs, JOBS), (administration, ADMINISTRATORS)):
         for name, (_, help_) in commands.items():
             assert re.search(f"  {name} +{re.escape(help_)}(  |$)", text, re.MULTILINE), name

@@ -40,6 +40,8 @@ SMALL_MODULES = {
     "trainshed.client.config_maps": "whole objects of a kind of which the operator otherwise keeps digests",
     "trainshed.ui.drawings.sparkline": "one drawing, one file",
     "trainshed.ui.pages.job": "one page, one file",
+    "trainshed.ui.changes": "the only module of the page that writes",
+    "trainshed.ui.pages.actions": "forms, apart from what is read",
     "trainshed.ui.seen_pods": "what is kept of a pod, apart from how pods are followed",
     "trainshed.ui.stories": "what is read for one job, apart from what is followed of all",
     "trainshed.client.credential_plugin": "the official client, which is imported only for a plugin",

@@ -8,7 +8,7 @@ from importlib import import_module
 import click
 
 #: The module, the name of the command in it, and one line of help: a command is imported when it runs, so that others
-#: are fast. Those for people with jobs, and those for administrators.
+#: are fast. Those for people with jobs, and those that set something up.
 JOBS = {
     "get": ("get", "Show jobs, states and why"),
     "explain": ("explain", "Say why, and what to do"),
@@ -29,7 +29,6 @@ JOBS = {
     "render": ("render", "Print what would be created"),
     "lint": ("lint", "Check jobs beforehand"),
     "plan": ("plan", "Say whether jobs would fit"),
-    "completion": ("completion", "Complete in the shell"),
 }
 ADMINISTRATORS = {
     "operator": ("operator", "Run the operator"),
@@ -37,6 +36,7 @@ ADMINISTRATORS = {
     "crds": ("crds", "Print the CRDs"),
     "migrate": ("migrate", "Preview it from v1"),
     "remove-finalizers": ("remove_finalizers", "Release pods"),
+    "completion": ("completion", "Complete words"),
 }
 COMMANDS = JOBS | ADMINISTRATORS
 #: The characters of a column of commands in the help.
@@ -80,7 +80,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by who needs them."""
         del ctx
-        for title, commands in (("Jobs", JOBS), ("Administration", ADMINISTRATORS)):
+        for title, commands in (("Jobs", JOBS), ("Set-up", ADMINISTRATORS)):
             with formatter.section(title):
                 rows = [(name, text) for name, (_, text) in commands.items()]
                 formatter.write("\n".join(_in_columns(rows, formatter.width)) + "\n")

@@ -36,11 +36,12 @@ class ClusterOptions:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A connection, and the namespace that the user means."""
+    """A connection, the namespace that the user means, and what users call the cluster."""
 
     reader: JobReader
     namespace: str
     rest: RestClient
+    server: str = ""
 
 
 def cluster_options(command: CommandT) -> CommandT:
@@ -66,7 +67,8 @@ async def connected(options: ClusterOptions) -> AsyncIterator[Cluster]:
     credentials = find_credentials(options.kubeconfig, options.context)
     rest = RestClient(HttpTransport(credentials))
     try:
-        yield Cluster(JobReader(rest), options.namespace or credentials.namespace or DEFAULT_NAMESPACE, rest)
+        namespace = options.namespace or credentials.namespace or DEFAULT_NAMESPACE
+        yield Cluster(JobReader(rest), namespace, rest, options.context or credentials.server.partition("://")[2])
     finally:
         await rest.close()
 

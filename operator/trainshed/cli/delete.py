@@ -9,10 +9,10 @@ import click
 from trainshed.api.job import Document
 from trainshed.client import ApiError
 from trainshed.client.job_reader import JobKind
-from trainshed.client.job_writer import JobWriter
+from trainshed.job_actions import JobActions
 from trainshed.views.rows import full_name
 
-from .connection import Cluster, ClusterOptions, cluster_options, run, sentence
+from .connection import Cluster, ClusterOptions, cluster_options, run, sentence, warn
 from .job_changes import dry_run_option, for_each
 from .job_names import JOB
 from .parameters import duration
@@ -42,10 +42,10 @@ def delete(
 async def _delete(
     cluster: Cluster, jobs: tuple[str, ...], seconds: float | None, *, waits: bool, is_dry_run: bool
 ) -> int:
-    writer = JobWriter(cluster.rest, dry_run=is_dry_run)
+    actions = JobActions(cluster.reader, warn, is_dry_run=is_dry_run)
 
     async def act(job: Document, kind: JobKind) -> str:
-        await writer.delete(kind, job)
+        deleted = await actions.delete(job, kind)
         if waits:
             try:
                 async with asyncio.timeout(seconds):
@@ -55,7 +55,7 @@ async def _delete(
                 raise click.ClickException(said) from error
             except TimeoutError:
                 raise click.ClickException(f"{full_name(job)} is being deleted; its pods are not gone yet") from None
-        return f"{full_name(job)} deleted"
+        return deleted
 
     return await for_each(cluster, jobs, act, is_dry_run=is_dry_run)
 

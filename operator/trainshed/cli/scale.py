@@ -11,11 +11,11 @@ from trainshed.api.coerce import as_mapping
 from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Document
 from trainshed.client.job_reader import JobKind
-from trainshed.client.job_writer import JobWriter
+from trainshed.job_actions import JobActions
 from trainshed.views.rows import full_name, listed, with_namespace
 
-from .connection import Cluster, ClusterOptions, cluster_options, run
-from .job_changes import changed, dry_run_option, for_each, queued_by
+from .connection import Cluster, ClusterOptions, cluster_options, run, warn
+from .job_changes import dry_run_option, for_each
 from .job_names import JOB
 
 
@@ -34,7 +34,7 @@ def scale(job: str, *, options: ClusterOptions, replicas: int, role: str, is_dry
 
 
 async def _scale(cluster: Cluster, word: str, role: str, replicas: int, *, is_dry_run: bool) -> int:
-    writer = JobWriter(cluster.rest, dry_run=is_dry_run)
+    actions = JobActions(cluster.reader, warn, is_dry_run=is_dry_run)
 
     async def act(job: Document, kind: JobKind) -> str:
         from trainshed.job_facts import framework_of  # noqa: PLC0415 - its models take a while to import
@@ -42,8 +42,8 @@ async def _scale(cluster: Cluster, word: str, role: str, replicas: int, *, is_dr
         field = framework_of(kind).field
         if _count(job, field, role) == replicas:
             return f"{full_name(job)} has this number already, and is not scaled"
-        written = await changed(cluster, writer, job, kind, lambda now: _patch(now, field, role, replicas))
-        for note in _notes(written, kind, is_queued=(await queued_by(cluster, job))[0]):
+        written = await actions.changed(job, kind, lambda now: _patch(now, field, role, replicas))
+        for note in _notes(written, kind, is_queued=(await actions.queued_by(job))[0]):
             click.echo(note, err=True)
         return f"{full_name(job)} scaled"
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -21,36 +22,50 @@ REDIRECT = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" cont
 READ_WITHIN = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class PageOptions:
+    """How the page is shown: at which port, and what of."""
+
+    port: int
+    everywhere: bool
+    browser: bool
+    may_change: bool
+
+
 @click.command()
 @cluster_options
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="The jobs of all namespaces.")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port on 127.0.0.1 (default: a free one).")
 @click.option("--browser/--no-browser", default=True, help="Open the page in a browser, if there is a screen.")
-def ui(*, options: ClusterOptions, everywhere: bool, port: int, browser: bool) -> None:
+@click.option("--allow-actions", is_flag=True, help="Let the page suspend, resume, restart and delete jobs.")
+def ui(*, options: ClusterOptions, everywhere: bool, port: int, browser: bool, allow_actions: bool) -> None:
     """Show jobs, what they do and why in the browser, with your own rights.
 
-    The page is served on this machine only, and only to who opens the link that is printed; it changes nothing.
+    The page is served on this machine only, and only to the user who opens the link that is printed. It changes
+    nothing unless --allow-actions is given.
     """
     if everywhere and options.namespace:
         raise click.UsageError("choose either --namespace or --all-namespaces")
-    run(options, lambda cluster: _ui(cluster, "" if everywhere else cluster.namespace, port, browser=browser))
+    shown = PageOptions(port, everywhere=everywhere, browser=browser, may_change=allow_actions)
+    run(options, lambda cluster: _ui(cluster, shown))
 
 
-async def _ui(cluster: Cluster, namespace: str, port: int, *, browser: bool) -> int:
+async def _ui(cluster: Cluster, shown: PageOptions) -> int:
     from trainshed.ui.access import Access  # noqa: PLC0415 - only this command needs it, and it takes long to import
     from trainshed.ui.application import Site, served  # noqa: PLC0415
     from trainshed.ui.feed import Feed  # noqa: PLC0415
 
     from . import installation  # noqa: PLC0415
 
-    access = Access()
+    access = Access(may_change=shown.may_change)
+    namespace = "" if shown.everywhere else cluster.namespace
     examine = partial(installation.examine, cluster, version("trainshed"))
-    site = Site(Feed(cluster.reader, namespace), access, "cluster", examine=examine)
-    async with served(site, port), asyncio.TaskGroup() as tasks:
+    site = Site(Feed(cluster.reader, namespace), access, cluster.server, examine=examine)
+    async with served(site, shown.port), asyncio.TaskGroup() as tasks:
         tasks.create_task(site.feed.run())
         link = access.new_link()
         click.echo(f"The page is at {link}\nIt opens once. Ctrl-C ends it.")
-        if browser and _has_screen():
+        if shown.browser and _has_screen():
             tasks.create_task(_open(link))
     return 0
 

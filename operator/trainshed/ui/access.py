@@ -24,7 +24,7 @@ CONTENT_SECURITY_POLICY = "; ".join(
 HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
-    "X-PageFrame-Options": "DENY",
+    "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -38,10 +38,13 @@ OWN_SITES = ("same-origin", "none")
 
 
 class Access:
-    """Sessions of one server on the loopback address; `port` is set once it is known."""
+    """Sessions of one server on the loopback address; `port` is set once it is known.
 
-    def __init__(self) -> None:
-        self.port = 0
+    Without `may_change` the page has no way to change anything.
+    """
+
+    def __init__(self, *, may_change: bool = False) -> None:
+        self.may_change, self.port = may_change, 0
         self.csrf = secrets.token_urlsafe(TOKEN_BYTES)
         self._token = ""
         self._sessions: list[str] = []
@@ -83,7 +86,7 @@ class Access:
         """Return whether the Host is this server: a name of others that leads here is DNS rebinding."""
         return f"http://{request.headers.get('Host', '')}" in self.origins
 
-    def may_change(self, request: web.Request, csrf: str) -> bool:
+    def is_own_form(self, request: web.Request, csrf: str) -> bool:
         """Return whether a form comes from a page of this server."""
         return request.headers.get("Origin", "") in self.origins and _same(csrf, self.csrf)
 

@@ -12,6 +12,7 @@ from aiohttp import web
 from htpy import Renderable, a
 
 from .access import Access, add_headers, guard
+from .changes import Changes
 from .cluster_logs import ApiLogs
 from .cluster_reading import ClusterReader, Examine
 from .cluster_routes import ClusterRoutes
@@ -19,12 +20,14 @@ from .feed import Feed
 from .live import Update, follow
 from .log_routes import LogRoutes
 from .model import Address, JobFile, PageFrame
-from .pages import job, job_yaml, jobs, layout, ranks
+from .pages import actions, job, job_yaml, jobs, layout, ranks
 from .replica_logs import ReplicaLogs
 from .stories import Stories
 
 STATIC = Path(__file__).parent / "static"
 LOOPBACK = "127.0.0.1"
+#: The most bytes of a form.
+MOST_FORM = 16 * 1024
 #: Seconds that requests have when the server ends.
 GRACE = 0.5
 #: The path of one job, to which its pages add.
@@ -45,6 +48,7 @@ class Site:
     ) -> None:
         self.feed, self.access, self.place = feed, access, place
         self.stories = Stories(feed)
+        self.changes = Changes(feed) if access.may_change else None
         self.logs = LogRoutes(feed, logs or ApiLogs(feed.reader), self.frame)
         self.cluster = ClusterRoutes(feed, ClusterReader(feed.reader, feed.namespace, examine), self.frame)
 
@@ -59,11 +63,12 @@ class Site:
             notices=self.feed.notices(),
             revision=revision,
             live=f"{live}{joint}since={revision}" if live else "",
+            csrf=self.access.csrf if self.changes else "",
         )
 
     def application(self) -> web.Application:
         """Return the application with all routes."""
-        app = web.Application(middlewares=[guard(self.access, self.refused)])
+        app = web.Application(middlewares=[guard(self.access, self.refused)], client_max_size=MOST_FORM)
         app.on_response_prepare.append(add_headers)
         app.add_routes(
             [
@@ -82,7 +87,21 @@ class Site:
                 web.static("/static", STATIC),
             ]
         )
+        if self.changes:
+            app.add_routes([web.post(f"{JOB}/{{action:{'|'.join(actions.ACTIONS)}}}", self.act)])
         return app
+
+    async def act(self, request: web.Request) -> web.Response:
+        """Do what a form asks for, and lead back to the page of the job."""
+        address, form = address_in(request), await request.post()
+        file = self.feed.file(address)
+        if not self.access.is_own_form(request, str(form.get("csrf", ""))):
+            return self.refused(request)
+        if file is None or self.changes is None:
+            return answer(self.unknown(address), 404)
+        if problem := await self.changes.act(file, request.match_info["action"]):
+            return answer(actions.refusal(file, self.frame(), problem), 409)
+        return web.Response(status=303, headers={"Location": address.path})
 
     async def jobs(self, request: web.Request) -> web.Response:
         """Answer with the page of jobs."""

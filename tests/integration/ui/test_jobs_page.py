@@ -32,7 +32,7 @@ def test_a_job_appears_and_fails_before_ones_eyes(ui: Ui, visitor: Visitor, user
     expect(row(page, "crash").locator(".why")).to_contain_text("ValueError: bad batch")
     expect(page.locator("tr.job .job a")).to_have_text(["crash", "fine"])  # the worst first
     screenshots(page, "jobs")
-    user.delete("tfjobs", "crash")
+    user.delete_job("TFJob", "crash")
     expect(row(page, "crash")).to_have_count(0)
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from support.virtual_time import in_virtual_time
 from trainshed.cli.connection import Cluster
-from trainshed.cli.job_changes import TRIES, for_each
-from trainshed.cli.suspension import Restarting
+from trainshed.cli.suspension import restart_all
 from trainshed.client import ApiError, Conflict, NotFound, Unavailable
 from trainshed.client.job_reader import JobReader
+from trainshed.job_actions import TRIES
 
 NAME = "pytorchjob/mnist"
 SINCE = "2026-01-01T12:00:00Z"
@@ -69,9 +69,8 @@ class ScriptedServer:
 async def restart(server: ScriptedServer, seconds: float | None = None) -> int:
     """Run the command; Ctrl-C after some seconds."""
     cluster = Cluster(JobReader(server), "ml", server)  # type: ignore[arg-type]
-    restarting = Restarting(cluster, 60, is_dry_run=False)
     async with asyncio.timeout(seconds):
-        return await for_each(cluster, ["mnist"], restarting.act, is_dry_run=False)
+        return await restart_all(cluster, ("mnist",), 60, is_dry_run=False)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from trainshed.ui.seen_facts import facts_of, lives_of
 from trainshed.views import rows as view_rows
 from trainshed.views.chapter import Chapter, Story
 
-from . import job_head, job_tables, layout
+from . import actions, job_head, job_tables, layout
 from .job_head import NOTHING, Query
 
 #: The chapter that is shown first, those that say why a job does not run, and the one that is shown last.
@@ -30,7 +30,9 @@ LOG_LINE = "| "
 
 def page(file: JobFile, frame: PageFrame, query: Query = NOTHING) -> Element:
     """Return the page of a job; with `replicas=all` in the query its timeline has all of them."""
-    content = fragment[patterns.sheet(), live(file, frame.now, query), job_tables.commands(file)]
+    content = fragment[
+        patterns.sheet(), live(file, frame.now, query), actions.forms(file, frame), job_tables.commands(file)
+    ]
     return job_head.document(file, frame, "", content)
 
 

@@ -18,7 +18,6 @@ from htpy import (
     form,
     fragment,
     h1,
-    input_,
     label,
     li,
     option,
@@ -34,6 +33,7 @@ from htpy import (
     tr,
     ul,
 )
+from htpy import input as field
 
 from trainshed.api.foreign_text import one_line
 from trainshed.ui.drawings.sparkline import sparkline
@@ -250,8 +250,8 @@ def _search(files: Sequence[JobFile], filters: Filters) -> Element:
     namespaces = sorted({file.address.namespace for file in files} | ({filters.namespace} - {""}))
     kinds = sorted({file.address.kind for file in files} | ({filters.kind} - {""}))
     return form("#filters.filters", method="get", action="/", role="search")[
-        filters.state and input_(type="hidden", name="state", value=filters.state),
-        label[span["Text"], input_(type="search", name="text", value=filters.text, placeholder="name or reason")],
+        filters.state and field(type="hidden", name="state", value=filters.state),
+        label[span["Text"], field(type="search", name="text", value=filters.text, placeholder="name or reason")],
         _choice("Namespace", "namespace", {one: one for one in namespaces}, filters.namespace),
         _choice("Kind", "kind", {one: one for one in kinds}, filters.kind),
         _choice("Order", "sort", {key: SORTS[key] for key in list(SORTS)[1:]}, filters.sort, SORTS["worst"]),

@@ -85,10 +85,12 @@ def document(frame: PageFrame, title: str, content: Node, *, current: str = "", 
 def _head(frame: PageFrame, current: str) -> Element:
     places = (li[a(href=to, aria_current="page" if to == current else None)[name]] for name, to in PLACES)
     return header(".top")[
-        a(".brand", href="/")["Trainshed"],
-        nav(aria_label="Pages")[ul[places]],
-        span(".place")[frame.place, f" · {frame.namespace}" if frame.namespace else " · all namespaces"],
-        span("#link.link", role="status", aria_live="polite"),
+        div[
+            a(".brand", href="/")["Trainshed"],
+            nav(aria_label="Pages")[ul[places]],
+            span(".place")[one_line(frame.place, 128), f" · {one_line(frame.namespace) or 'all namespaces'}"],
+            span("#link.link", role="status", aria_live="polite"),
+        ]
     ]
 
 
@@ -102,6 +104,11 @@ def notices(found: Sequence[Notice]) -> Element:
 def message(frame: PageFrame, title: str, *texts: Node) -> Element:
     """Return a page that only says something."""
     return document(frame, title, fragment[h1[title], (p[text] for text in texts)])
+
+
+def link_to(path: str, text: str) -> Element:
+    """Return a link within the page."""
+    return a(href=path)[one_line(text)]
 
 
 def state(text: str) -> Element:

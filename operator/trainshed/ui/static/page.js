@@ -68,6 +68,50 @@
     };
   };
 
+  // Shows another address of the same page: filters without a new document, so that focus and scroll stay.
+  let wanted = null;
+  const visit = async (url) => {
+    wanted?.abort();
+    wanted = new AbortController();
+    try {
+      const response = await fetch(url, { signal: wanted.signal });
+      const found = new DOMParser().parseFromString(await response.text(), "text/html");
+      if (!response.ok) throw new Error(response.statusText);
+      close();
+      seen = "";
+      document.body.dataset.live = found.body.dataset.live ?? "";
+      Idiomorph.morph(document.getElementById("main"), found.getElementById("main"), morphed);
+      history.replaceState(null, "", url);
+      open();
+    } catch (error) {
+      if (error.name !== "AbortError") location.assign(url);
+    }
+  };
+
+  const filtered = (form) => {
+    const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
+    return `${form.getAttribute("action")}${query.size ? `?${query}` : ""}`;
+  };
+
+  let pause = 0;
+  document.addEventListener("input", (event) => {
+    const form = event.target.form;
+    if (form?.id !== "filters") return;
+    clearTimeout(pause);
+    pause = setTimeout(() => visit(filtered(form)), event.target.type === "search" ? 200 : 0);
+  });
+  document.addEventListener("submit", (event) => {
+    if (event.target.id !== "filters") return;
+    event.preventDefault();
+    visit(filtered(event.target));
+  });
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("#counts a, #empty a");
+    if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    visit(link.getAttribute("href"));
+  });
+
   // Browsers allow few connections to one server, so only pages that are seen have one.
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
   addEventListener("pagehide", close);
