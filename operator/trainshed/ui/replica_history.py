@@ -210,7 +210,8 @@ def _ended(pod: Pod, own: Container | None) -> datetime | None:
 def _starts(course: _Course, pod: Pod, own: Container | None) -> None:
     """Add what a pod did until its program ran, and how that ran."""
     waits = one_line(pod.unschedulable or pod.unplaced, MOST_TEXT)
-    course.until(Act.SCHEDULING, pod.scheduled, waits)
+    begun = min((one.started for one in pod.containers if one.started), default=None)
+    course.until(Act.SCHEDULING, pod.scheduled or begun, waits)
     inits = [one for one in pod.containers if one.init and not one.sidecar]
     if inits:
         running = next((one for one in inits if one.exit_code is None or one.exit_code), None)

@@ -19,14 +19,16 @@ from .model import Address, JobFile
 
 #: The most stories that are kept, and Events beside each.
 MOST_STORIES, MOST_EVENTS = 200, 200
-#: How long a story lasts while nothing changes: it says how long ago things were, and Events change by themselves.
-LASTS = timedelta(seconds=20)
+#: How long a story lasts while nothing changes: it says how long ago things were, and Events change by themselves. The
+#: first one after a change lasts less, as the Events about that come after it.
+LASTS, FIRST_LASTS = timedelta(seconds=20), timedelta(seconds=3)
 
 
 class Told(msgspec.Struct, frozen=True):
-    """What was read beside a job at a time, when its feed had this revision of it."""
+    """What was read beside a job at a time, when its feed had this revision of it; `again` if not for the first."""
 
     revision: int = -1
+    again: bool = False
     time: datetime | None = None
     story: Story | None = None
     events: tuple[Document, ...] = ()
@@ -52,7 +54,8 @@ class Stories:
     async def _told(self, address: Address, file: JobFile) -> Told:
         kept, now, newest = self._kept.get(address, Told()), self._feed.now(), self._feed.revision_of(address)
         kind = self._feed.kind_of(file.document)
-        is_fresh = kept.revision == newest and kept.time is not None and now - kept.time < LASTS
+        lasts = LASTS if kept.again else FIRST_LASTS
+        is_fresh = kept.revision == newest and kept.time is not None and now - kept.time < lasts
         if is_fresh or file.deleted or kind is None:
             return kept
         try:
@@ -62,7 +65,7 @@ class Stories:
         except (ApiError, NoSuchJob):
             return kept
         self._kept.pop(address, None)
-        self._kept[address] = told = Told(newest, now, story, events)
+        self._kept[address] = told = Told(newest, kept.revision == newest, now, story, events)
         for old in list(self._kept)[: len(self._kept) - MOST_STORIES]:
             del self._kept[old]
             self._turns.pop(old, None)

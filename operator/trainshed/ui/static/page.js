@@ -1,7 +1,9 @@
 // Keeps the page current: applies what the server sends. Every page can be read without it.
 "use strict";
 (() => {
-  const morphed = { morphStyle: "outerHTML", ignoreActiveValue: true };
+  // What a reader has opened stays open.
+  const stays = (name, element) => !(name === "open" && element.tagName === "DETAILS");
+  const morphed = { morphStyle: "outerHTML", ignoreActiveValue: true, callbacks: { beforeAttributeUpdated: stays } };
   let source = null;
   let seen = "";
 
