@@ -77,6 +77,12 @@ class LazyGroup(click.Group):
                 error.message = f"{error.message.rstrip('.')}; did you mean {close[0]}?"  # type: ignore[misc] # as below
             raise
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in one line, whose names say all, and the commands after it: the help fits a screen."""
+        names = [option.opts[-1] for option in self.get_params(ctx)]
+        formatter.write(f"\nOptions: {', '.join(names)}\n")
+        self.format_commands(ctx, formatter)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by who needs them."""
         del ctx
