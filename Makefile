@@ -69,7 +69,7 @@ demo-cluster: venv ## Start a cluster, install the operator, and run two trainin
 	$(call took,demo-cluster)
 
 .PHONY: test
-test: test-fast test-integration test-neighbours-short bench test-e2e ## Run all tests: fast, integration, neighbours, benchmarks, end-to-end.
+test: test-fast test-integration test-neighbours-short bench-limits test-e2e ## Run all tests: fast, integration, neighbours, benchmarks, end-to-end.
 
 ## Development
 
@@ -311,7 +311,7 @@ test-neighbours-e2e: venv ## Run jobs with real containers beside the real neigh
 
 .PHONY: test-neighbours-short
 test-neighbours-short: venv ## Run the tests beside Kueue, kube-scheduler and evaluators of conditions but for the long ones. The first time builds Kueue.
-	@$(PY) -m pytest -q -m "neighbours and not long" $(RERUNS) tests/neighbours
+	@$(PY) -m pytest -q -n 2 --dist loadfile -m "neighbours and not long" $(RERUNS) tests/neighbours
 	$(call took,test-neighbours-short)
 
 # The tests that test-versions runs: CRDs, admission policies and rights, the lives of jobs of all kinds, and the client.
@@ -326,6 +326,11 @@ test-versions: venv venv-sdk ## Run a spread of the integration tests on older r
 	if [ "$$release" = 1.36 ]; then $(PY) -m pytest -q -m neighbours $(RERUNS) tests/neighbours/test_kubernetes_gang.py; fi
 	done
 	$(call took,test-versions)
+
+.PHONY: bench-limits
+bench-limits: venv ## Run the benchmarks that have limits, as a part of `make test`.
+	@$(PY) -m pytest -s -m "bench and not long" --ignore tests/bench/test_finished_jobs.py
+	$(call took,bench-limits)
 
 .PHONY: bench
 bench: venv ## Run the benchmarks. Some have limits, others only record times.

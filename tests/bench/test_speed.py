@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from support.fake_kubelet import FakeKubelet
 from support.jobs import tfjob
 from support.user_client import UserClient, eventually
+
+pytestmark = pytest.mark.long
 
 
 def test_a_hundred_jobs_of_four_at_once(user: UserClient, measured) -> None:
