@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 
 import pytest
@@ -12,7 +11,6 @@ from support.api_request import Answer, Request, refusal
 from support.fault_proxy import Forward
 from support.jobs import pytorchjob
 from support.replace import replace
-from support.user_client import Refused, where
 
 from .job_client import JobClient
 from .run import Environment, Run
@@ -132,41 +130,3 @@ async def test_responses_may_be_slow(environment: Environment) -> None:
         assert run.supervisor.starts == 1
     assert most <= 64
     assert run.violations() == ()
-
-
-@pytest.mark.fault("B2")
-async def test_another_writer_does_not_keep_a_status_from_being_stored(environment: Environment) -> None:
-    """A user annotates the job fifty times a second for its whole life."""
-    run = Run(environment, ddp())
-    count = 0
-
-    async def annotate() -> None:
-        nonlocal count
-        while True:
-            count += 1
-            with contextlib.suppress(Refused):
-                path = where("pytorchjobs", run.namespace, "a")
-                done = await environment.api.merge(path, {"metadata": {"annotations": {"note": str(count)}}})
-                run.user_versions.add(done["metadata"]["resourceVersion"])
-            await asyncio.sleep(0.02)
-
-    async with run, asyncio.TaskGroup() as others:
-        client = run.client
-        await client.create()
-        storm = others.create_task(annotate())
-        await client.until(
-            "all run", lambda: len([p for p in client.pods.values() if p["status"]["phase"] == "Running"]) == 3
-        )
-        began = time.time()
-        await client.says("Running")
-        landed = [time.time() - began]
-        while count <= 5:
-            await asyncio.sleep(0.02)
-        await client.end("master-0", 0)
-        began = time.time()
-        await client.says("Succeeded")
-        landed.append(time.time() - began)
-        storm.cancel()
-        await run.rest()
-    assert max(landed) <= 8, f"2 s are promised; this machine may be busy: {landed}"
-    assert run.violations(faults=count) == ()

@@ -12,8 +12,8 @@ import pytest
 
 from support import FakeKubelet, Operator, Refused, UserClient
 from support.audit_log import requests
-from support.jobs import pod_spec, replicas, tfjob
-from support.pods import names, uids
+from support.jobs import pod_spec, tfjob
+from support.pods import names
 from support.user_client import MERGE, always, eventually
 from testbed.control_plane import ControlPlane
 
@@ -22,49 +22,6 @@ pytestmark = [pytest.mark.apiserver, pytest.mark.usefixtures("operator")]
 USER = "trainshed"
 #: The maximum size of a stored status in bytes.
 SMALL = 16 * 1024
-
-
-@pytest.mark.fault("J3")
-def test_an_index_that_somebody_writes_on_a_pod_is_not_believed(user: UserClient, kubelet: FakeKubelet):
-    user.create(tfjob("index", PS=1, Worker=2))
-    eventually(lambda: user.state("TFJob", "index") == "Running")
-    before = uids(user.pods())
-    labels = {"training.kubeflow.org/replica-index": "2000000000", "training.kubeflow.org/replica-type": "chief"}
-    path = f"/api/v1/namespaces/{user.namespace}/pods/index-worker-1"
-    user.call("PATCH", path, {"metadata": {"labels": labels}}, MERGE)
-    always(lambda: uids(user.pods()) == before, 2)
-    kubelet.end("index-worker-0", 0)
-    eventually(lambda: user.state("TFJob", "index") == "Succeeded")
-
-
-@pytest.mark.fault("J6")
-def test_a_template_sets_neither_the_owner_of_a_pod_nor_its_deletion(user: UserClient, kubelet: FakeKubelet):
-    wanted = tfjob("tame", Worker=1)
-    replicas(wanted, "Worker")["template"]["metadata"] = {
-        "name": "other",
-        "namespace": "kube-system",
-        "generateName": "x-",
-        "labels": {
-            "training.kubeflow.org/job-name": "other",
-            "training.kubeflow.org/replica-index": "7",
-            "training.kubeflow.org/operator-name": "another",
-            "team": "vision",
-        },
-        "annotations": {"trainshed.dev/restart-attempt": "99", "note": "kept"},
-        "finalizers": ["test.example/hold"],
-        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "x"}],
-    }
-    made = user.create(wanted)
-    eventually(lambda: user.state("TFJob", "tame") == "Running")
-    found = user.pod("tame-worker-0")["metadata"]
-    assert [owner["uid"] for owner in found["ownerReferences"]] == [made["metadata"]["uid"]]
-    assert "finalizers" not in found
-    assert len(found["annotations"].pop("trainshed.dev/template-hash")) == 10
-    assert found["annotations"] == {"trainshed.dev/restart-attempt": "0", "note": "kept"}
-    assert found["labels"]["team"] == "vision"
-    assert found["labels"]["training.kubeflow.org/job-name"] == "tame"
-    assert found["labels"]["training.kubeflow.org/replica-index"] == "0"
-    assert found["labels"]["training.kubeflow.org/operator-name"] == "tfjob-controller"
 
 
 @pytest.mark.fault("J7")

@@ -23,35 +23,11 @@ USER = "trainshed"
 COST = 150
 #: Levels of JSON in a document; decoders that recurse give up after a thousand.
 DEEP = 3000
-PODS = (
-    "attempt just above what has so many digits",
-    "attempt the largest",
-    "attempt negative",
-    "index huge",
-    "role gone",
-)
-POD_STATUSES = (
-    "phase unknown",
-    "restarts the smallest",
-    "restarts the largest, twice",
-    "code the smallest",
-    "end before all times",
-    "end at the last of times",
-    "end long after the start",
-    "words odd",
-    "message of megabytes",
-)
-STATUS = (
-    "attempts the largest",
-    "attempts of unknown roles",
-    "restarts the largest",
-    "in place the largest",
-    "start at the last of times",
-    "next pods at the last of times",
-    "restarts remembered absurd",
-    "conditions odd",
-    "labels nested",
-)
+#: The simulation writes all that there are, and checks what the operator writes against the schema. Here are those of
+#: which the API server has an opinion of its own: what it takes for a time, a number, a name, or for too large.
+PODS = ("attempt just above what has so many digits", "role gone")
+POD_STATUSES = ("phase unknown", "end at the last of times", "words odd", "message of megabytes")
+STATUS = ("restarts the largest", "conditions odd", "labels nested")
 ABSURD: dict[str, tuple[str, dict[str, Any]]] = {
     **{what: ("pod", METADATA[what]) for what in PODS},
     **{what: ("pod status", STATUSES[what]) for what in POD_STATUSES},

@@ -145,34 +145,3 @@ async def test_a_pod_that_no_watch_has_shown_is_no_success(environment: Environm
         await run.rest()
     assert made(run)["a-worker-1"] == 2
     assert run.violations() == ()
-
-
-@pytest.mark.fault("C10", "H9")
-async def test_a_result_that_was_stored_outlives_its_pod(environment: Environment) -> None:
-    """One of two workers succeeds, and this is stored; its pod is deleted while no operator runs, and not recreated."""
-    job = tfjob("a", Worker=2)
-    job["spec"]["successPolicy"] = "AllWorkers"
-    run = Run(environment, job)
-    async with run:
-        client = run.client
-        await client.create()
-        await client.running("worker-0", "worker-1")
-        await client.end("worker-0", 0)
-        await client.until("it is stored", lambda: stored_as_done(client.document))
-        run.supervisor.paused = True
-        run.kill()
-        path = where("pods", run.namespace, "a-worker-0")
-        await environment.api.call("DELETE", path, {"gracePeriodSeconds": 0})
-        await client.until("it is gone", lambda: "worker-0" not in client.pods)
-        run.supervisor.paused = False
-        await asyncio.sleep(2)
-        await client.end("worker-1", 0)
-        await client.says("Succeeded")
-        await run.rest()
-    assert made(run) == {"a-worker-0": 1, "a-worker-1": 1}
-    assert run.violations() == ()
-
-
-def stored_as_done(document: dict) -> bool:
-    tallies = document.get("status", {}).get("replicaStatuses", {})
-    return tallies.get("Worker", {}).get("completedIndexes") == "0"

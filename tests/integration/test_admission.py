@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from support.bad_jobs import BAD, GOOD
-from support.jobs import KINDS, job, pytorchjob, replicas, smallest, tfjob
+from support.jobs import KINDS, pytorchjob, smallest, tfjob
 from support.kubectl import kubectl
 from support.user_client import Refused, UserClient
 from testbed.control_plane import ControlPlane
@@ -116,13 +116,6 @@ def test_kubectl_apply_accepts_the_size_of_the_crds(server: ControlPlane, user: 
     written = annotations["kubectl.kubernetes.io/last-applied-configuration"]
     assert json.loads(written)["metadata"]["name"] == name
     assert sum(len(key) + len(value) for key, value in annotations.items()) < 256 * 1024 / 2
-
-
-@pytest.mark.parametrize("kind", ["PyTorchJob", "PaddleJob", "JAXJob"])
-def test_kubectl_scales_the_workers(server: ControlPlane, user: UserClient, kind: str):
-    user.create(job(kind, "a", Worker=2))
-    assert kubectl(server, user, "scale", f"{kind.lower()}/a", "--replicas=3").returncode == 0
-    assert replicas(user.job(kind, "a"), "Worker")["replicas"] == 3
 
 
 def test_an_elastic_job_is_scaled_within_its_bounds(server: ControlPlane, user: UserClient):

@@ -65,28 +65,25 @@ def running(user: UserClient) -> UserClient:
     return user
 
 
-@pytest.mark.parametrize(
-    ("plural", "patch"),
-    [
-        ("configmaps", {"data": {"hostfile": "elsewhere slots=1\n"}}),
-        ("configmaps", {"data": {"kubexec.sh": None, "more.sh": "rm -rf /"}}),
-        ("configmaps", {"metadata": {"labels": {"app": "another"}}}),
-        ("roles", {"rules": []}),
-        ("roles", {"rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]}]}),
-        ("rolebindings", {"subjects": []}),
-    ],
-)
-def test_changes_by_others_are_reverted(running: UserClient, plural: str, patch: dict):
-    before = content(found(running, plural))
-    assert content(running.call("PATCH", path(running, plural), patch, MERGE)) != before
-    eventually(lambda: content(found(running, plural)) == before)
+#: What others write into the objects, by their kind.
+PATCHES = [
+    ("configmaps", {"data": {"hostfile": "elsewhere slots=1\n"}}),
+    ("configmaps", {"data": {"kubexec.sh": None, "more.sh": "rm -rf /"}}),
+    ("configmaps", {"metadata": {"labels": {"app": "another"}}}),
+    ("roles", {"rules": []}),
+    ("roles", {"rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]}]}),
+    ("rolebindings", {"subjects": []}),
+]
 
 
-@pytest.mark.parametrize("plural", LASTING)
-def test_objects_deleted_by_others_are_created_again(running: UserClient, plural: str):
-    before = content(found(running, plural))
-    running.call("DELETE", path(running, plural))
-    eventually(lambda: content(found(running, plural)) == before)
+def test_changes_by_others_are_reverted_and_deleted_objects_are_created_again(running: UserClient):
+    before = {plural: content(found(running, plural)) for plural in LASTING}
+    for plural, patch in PATCHES:
+        assert content(running.call("PATCH", path(running, plural), patch, MERGE)) != before[plural]
+        eventually(lambda plural=plural: content(found(running, plural)) == before[plural])
+    for plural in LASTING:
+        running.call("DELETE", path(running, plural))
+        eventually(lambda plural=plural: content(found(running, plural)) == before[plural])
 
 
 def test_unchanged_objects_are_not_written(running: UserClient):

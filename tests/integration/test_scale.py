@@ -87,20 +87,13 @@ def test_scaling_up_and_down_restarts_no_other_pod(user: UserClient, kubelet: Fa
     assert [told for told in user.events("s") if told[0] == "Warning"] == []
 
 
-@pytest.mark.parametrize("kind", SCALABLE)
-def test_the_selector_finds_exactly_the_workers(user: UserClient, kubelet: FakeKubelet, kind: str):
-    roles = {"Worker": 2} if kind == "JAXJob" else {"Master": 1, "Worker": 2}
-    user.create(job(kind, "s", **roles))
-    user.create(job(kind, "other", Worker=1))
-    found = settled_selector(user, kind)
+def test_the_selector_finds_exactly_the_workers(user: UserClient, kubelet: FakeKubelet):
+    user.create(pytorchjob("s", Master=1, Worker=2))
+    user.create(pytorchjob("other", Worker=1))
+    scale = user.path("PyTorchJob", "s", "scale")
+    found = eventually(lambda: (now := user.call("GET", scale)["status"])["replicas"] == 2 and now["selector"])
     path = f"/api/v1/namespaces/{user.namespace}/pods?labelSelector={found}"
     assert names(user.call("GET", path)["items"]) == workers("s", 2)
-
-
-def settled_selector(user: UserClient, kind: str) -> str:
-    """Return the selector that an autoscaler uses."""
-    path = user.path(kind, "s", "scale")
-    return eventually(lambda: (now := user.call("GET", path)["status"])["replicas"] == 2 and now["selector"])
 
 
 def test_the_end_of_a_surplus_pod_is_no_failure(user: UserClient, kubelet: FakeKubelet, scale: Scale):

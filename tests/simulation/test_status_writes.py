@@ -117,6 +117,7 @@ class Slow(ReliableNetwork):
         return 0.005 * (0.5 + self._random.random())
 
 
+@pytest.mark.fault("B2")
 @pytest.mark.parametrize("seed", range(5))
 def test_a_status_is_stored_soon_while_another_writer_writes_fifty_times_a_second(job, seed):
     random, transport = Random(seed), job.cluster.operators[0].transport

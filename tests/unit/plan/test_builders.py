@@ -55,8 +55,10 @@ def test_a_templates_labels_stay_but_ours_win_and_finalizers_do_not_come_along()
         "labels": {"mine": "1", f"{LABELS}replica-index": "7", f"{LABELS}job-role": "master"},
         "annotations": {"note": "x", "trainshed.dev/restart-attempt": "9"},
         "finalizers": ["example.com/never"],
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "x"}],
         "namespace": "elsewhere",
         "name": "other",
+        "generateName": "x-",
     }
     body = pod_of(with_template({"metadata": metadata, "spec": {"containers": [{"name": "tensorflow"}]}}), "worker-1")
     labels = body["metadata"]["labels"]
@@ -64,7 +66,8 @@ def test_a_templates_labels_stay_but_ours_win_and_finalizers_do_not_come_along()
     assert f"{LABELS}job-role" not in labels
     assert body["metadata"]["annotations"] == {"note": "x", "trainshed.dev/restart-attempt": "0"}
     assert body["metadata"]["name"] == "mnist-worker-1"
-    assert {"finalizers", "namespace"}.isdisjoint(body["metadata"])
+    assert {"finalizers", "namespace", "generateName"}.isdisjoint(body["metadata"])
+    assert [owner["uid"] for owner in body["metadata"]["ownerReferences"]] == ["job-uid"]
 
 
 @pytest.mark.parametrize(
