@@ -8,6 +8,7 @@ so as well.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,6 +23,7 @@ DATA, ERROR = 0, 1
 #: The bytes of a frame, the frames of a conversation, as each takes the event loop some time however short it is, and
 #: the bytes of an error that is kept.
 MOST_FRAME, MOST_FRAMES, LONGEST_ERROR = 1024 * 1024, 20_000, 500
+REFUSED = "connection refused"
 
 
 class Dialogue(Protocol):
@@ -105,7 +107,8 @@ def _refusal(status: int, name: str) -> ApiError | _UnauthenticatedError:
 
 async def _speak(socket: aiohttp.ClientWebSocketResponse, dialogue: Dialogue, what: str) -> None:
     """Carry the conversation out; raises `Unavailable` with what the server says of the port."""
-    await socket.send_bytes(bytes((DATA,)) + dialogue.opening)
+    with suppress(ConnectionResetError):  # the server has said why not, and closed the connection
+        await socket.send_bytes(bytes((DATA,)) + dialogue.opening)
     begun: set[int] = set()
     frames = 0
     async for message in socket:
@@ -118,8 +121,13 @@ async def _speak(socket: aiohttp.ClientWebSocketResponse, dialogue: Dialogue, wh
             begun.add(channel)
             content = content[2:]  # the port
         if channel == ERROR and content:
-            raise Unavailable(f"{what}: {content[:LONGEST_ERROR].decode(errors='replace').strip()}")
+            raise Unavailable(f"{what}: {_reason(content.decode(errors='replace'))}")
         if channel == DATA and content and (reply := dialogue.feed(content)):
             await socket.send_bytes(bytes((DATA,)) + reply)
         if dialogue.done:
             return
+
+
+def _reason(error: str) -> str:
+    """Return an error of a kubelet without the names of its runtime, in which the reason would be lost."""
+    return REFUSED if REFUSED in error else error.strip()[:LONGEST_ERROR]

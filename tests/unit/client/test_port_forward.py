@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from support.debug_server import RECORDED, DebugServer, page
@@ -131,7 +132,17 @@ async def test_a_rejected_token_is_read_again(ras, tmp_path: Path):
 
 async def test_a_port_on_which_nothing_listens_is_said():
     async with forwarding(("127.0.0.1", 1)) as (_, url):
-        with pytest.raises(Unavailable, match=r"port 28028 of pod mnist-worker-0: dial tcp4 .* connection refused"):
+        with pytest.raises(Unavailable, match=r"^port 28028 of pod mnist-worker-0: connection refused$"):
+            await ask(url)
+
+
+async def test_why_a_port_is_not_reached_is_read_though_the_server_has_closed_the_connection(monkeypatch):
+    async def closed(*_arguments: object) -> None:
+        raise ConnectionResetError("Cannot write to closing transport")
+
+    monkeypatch.setattr(aiohttp.ClientWebSocketResponse, "send_bytes", closed)
+    async with forwarding(("127.0.0.1", 1)) as (_, url):
+        with pytest.raises(Unavailable, match="connection refused"):
             await ask(url)
 
 
