@@ -52,6 +52,7 @@ from .seen_facts import facts_of, lives_of
 
 #: Nothing is loaded, whatever is in the file; the style is a part of it.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+DARK = "(prefers-color-scheme: dark)"
 STATIC = Path(__file__).parent / "static"
 #: The columns whose cells may be broken anywhere, and take the room that there is.
 LONG = ("Image", "Message", "Variables of the user")
@@ -78,9 +79,12 @@ def as_html(report: JobReport) -> str:
 
 @cache
 def _css() -> Markup:
-    """Return the rules of the pages and those of reports. They are files of this package, and close no element."""
+    """Return the rules of the pages and those of reports, which paper shows in the light.
+
+    They are files of this package, and close no element.
+    """
     texts = ((STATIC / name).read_text(encoding="utf-8") for name in ("style.css", "job.css", "report.css"))
-    return Markup("\n".join(texts))  # noqa: S704 - not from outside
+    return Markup("\n".join(texts).replace(DARK, f"screen and {DARK}"))  # noqa: S704 - not from outside
 
 
 def _content(report: JobReport) -> Node:
