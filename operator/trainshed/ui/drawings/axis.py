@@ -14,7 +14,7 @@ STEPS = (
     *(3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800),
 )
 #: The most ticks of an axis, and those that narrow screens show: every second one.
-MOST_TICKS = 10
+MOST_TICKS = 6
 DAY, MINUTE = 86_400, 60
 #: Ticks so near to the end, in percent, have their label before them.
 NEAR_END = 94.0

@@ -44,7 +44,7 @@ MOST_ROWS, WORST, SOME = 64, 24, 4
 #: The lines below every row, which the axis has.
 GRID = tag("use", {"href": "#timeline-grid"})
 #: The share of the time so far that is shown of the future, at most; the least; and that of limits further away.
-FUTURE, MARGIN, BEYOND = 0.5, 0.02, 0.1
+FUTURE, MARGIN, BEYOND = 0.8, 0.02, 0.1
 #: The least width of a bar in percent, and the slots of the row that sums replicas up.
 HAIR, SLOTS = 0.15, 120
 #: The most spans and marks of a row, and rows of the table of times: a hostile job has no more.

@@ -71,7 +71,12 @@
   document.addEventListener("trainshed:changed", drawAll);
   document.addEventListener("click", (event) => {
     const code = event.target.closest("code[data-copy]");
-    if (code && navigator.clipboard) navigator.clipboard.writeText(code.textContent);
+    if (!code || !navigator.clipboard) return;
+    navigator.clipboard.writeText(code.textContent).then(() => {
+      code.dataset.copied = "";
+      setTimeout(() => delete code.dataset.copied, 1500);
+    });
   });
+  for (const code of document.querySelectorAll("code[data-copy]")) code.title = "Click to copy";
   drawAll();
 })();
