@@ -80,15 +80,13 @@ class PageTransport(MemoryTransport):
         place = max(0, len(lines) - int(query.get("tailLines", len(lines))))
         while since and place < len(lines) and lines[place] < since:
             place += 1
-        while True:
-            more = self.written.wait()
+        while place < len(lines) or query.get("follow") == "true":
+            written = self.written
             if place < len(lines):
-                yield b"".join(lines[place:])
-                place = len(lines)
-            elif query.get("follow") != "true":
-                more.close()
-                return
-            await (asyncio.sleep(0) if place < len(lines) else more)
+                piece, place = b"".join(lines[place:]), len(lines)
+                yield piece
+            else:
+                await written.wait()
 
 
 class PageCluster:

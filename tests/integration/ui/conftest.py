@@ -10,6 +10,7 @@ from playwright.sync_api import Browser
 
 from support import UserClient
 from support.browsing import Ui, Visitor, chromium
+from support.page_process import PageProcess
 from support.people import READS, Person, person
 from testbed.control_plane import ControlPlane
 
@@ -44,3 +45,10 @@ def ui(reader: Person) -> Iterator[Ui]:
     yield found
     assert found.process.poll() is None, "it has ended by itself"
     found.stop()
+
+
+@pytest.fixture
+def served() -> Iterator[PageProcess]:
+    """The page over a cluster in memory, whose jobs and logs a test changes."""
+    with PageProcess(24) as found:
+        yield found

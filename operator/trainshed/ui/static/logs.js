@@ -4,10 +4,10 @@
   const log = document.getElementById("log");
   const form = document.getElementById("log-form");
   if (!log || !form || !window.EventSource) return;
-  const MOST = 10000, CHUNK = 200, MOST_MARKS = 2000;
+  const MOST = 10000, CHUNK = 50, MOST_MARKS = 2000;
   const find = document.getElementById("log-find"), found = document.getElementById("log-found");
   const follow = document.getElementById("log-follow");
-  let chunks = [], count = 0, following = true, source = null, matches = [], at = -1, findTimer = 0, formTimer = 0;
+  let chunks = [], count = 0, following = true, source = null, matches = [], at = -1, findTimer = 0, formTimer = 0, settling = 0;
 
   // ---------------------------------------------------------------------------------------------- the ring of lines
 
@@ -79,7 +79,10 @@
         if (state.innerHTML !== old.innerHTML) old.innerHTML = state.innerHTML;
       }
       if (message.ready) log.removeAttribute("aria-busy");
-      if (following) requestAnimationFrame(toEnd);
+      if (following && !settling) settling = requestAnimationFrame(() => {
+        settling = 0;
+        if (following) toEnd();
+      });
       if (find.value) later();
     });
   }

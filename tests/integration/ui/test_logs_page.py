@@ -1,0 +1,122 @@
+"""The page of logs in a browser: it follows, filters and finds; ten thousand lines, and hostile ones."""
+
+from __future__ import annotations
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from support import FakeKubelet
+from support.browsing import Ui, Visitor, screenshots
+from support.jobs import job
+from support.log_server import LogServer
+from support.page_process import CHATTY, PageProcess
+
+PATH = f"jobs/ml/pytorchjob/{CHATTY}/logs"
+HOSTILE = (
+    "<script>document.title = 'hostile'</script><img src=x onerror=alert(1)>",
+    "\u202eevil \x1b]0;title\x07\x1b[2J\x1b[31mred\x1b[0m",
+    "x" * 1_000_000,
+)
+
+
+@pytest.fixture
+def logs(served: PageProcess, visitor: Visitor) -> Page:
+    """The page of logs of a job of eight replicas, with a line of each."""
+    served.ask(do="write", lines=["the first line"])
+    visitor.open(served.link)
+    page = visitor.open(served.link.partition("?")[0] + PATH)
+    expect(page.locator("#log:not([aria-busy]) .line")).to_have_count(8)
+    return page
+
+
+def lines(page: Page, text: str = ""):
+    return page.locator("#log .line", has_text=text)
+
+
+def test_lines_appear_while_they_are_written_and_filters_are_part_of_the_address(logs: Page, served: PageProcess):
+    served.ask(do="write", lines=["step 1 loss 2.5", "WARNING: slow"])
+    expect(lines(logs, "step 1")).to_have_count(8)
+    expect(logs.locator("#log .line.warning")).to_have_count(8)
+    logs.get_by_label("Filter").fill("LOSS")
+    expect(lines(logs)).to_have_count(8)
+    logs.get_by_text("Replicas: all 8").click()
+    logs.get_by_role("checkbox", name="worker-3").check()
+    expect(logs.locator("#log .line > span")).to_have_text(["step 1 loss 2.5"])
+    assert "replica=worker-3" in logs.url
+    served.ask(do="write", lines=["step 2", "step 2 loss 2.4"])
+    expect(lines(logs, "step 2 loss 2.4")).to_have_count(1)
+    expect(lines(logs)).to_have_count(2)
+    logs.get_by_label("regular expression").check()
+    logs.get_by_label("Filter").fill("(")
+    expect(logs.locator("#log-state")).to_contain_text("( is no regular expression of RE2")
+
+
+def test_ten_thousand_lines_are_there_and_the_oldest_go(logs: Page, served: PageProcess):
+    served.ask(do="write", lines=["old {n}", "new {n}"], times=700)
+    logs.reload()
+    expect(lines(logs, "new 699")).to_have_count(8)
+    expect(logs.locator("#log-state")).to_contain_text("The last 10,000 lines of 8 replicas")
+    served.ask(do="write", lines=["{n} more"], times=100)
+    expect(lines(logs, "99 more")).to_have_count(8)
+    assert 10_000 <= logs.locator("#log .line").count() <= 10_050
+
+
+def test_a_flood_is_cut_and_says_so(logs: Page, served: PageProcess):
+    served.ask(do="write_fast", seconds=4, each=40_000)
+    expect(logs.locator("#log .left-out").first).to_contain_text("lines were left out")
+    logs.get_by_label("Find").fill("left out")
+    expect(logs.locator("#log-found")).not_to_have_text("none")
+
+
+def test_hostile_lines_do_nothing(logs: Page, served: PageProcess):
+    served.ask(do="write", lines=HOSTILE)
+    expect(lines(logs, "<script>document.title")).to_have_count(8)
+    expect(lines(logs, "evil red").first).to_be_visible()
+    expect(lines(logs, "more characters").first).to_be_visible()
+    assert "hostile" not in logs.title()
+    text = logs.locator("#log").inner_text()
+    assert not {"\u202e", "\x1b", "\x07"} & set(text)
+    assert len(text) < 8 * 16 * 2_200
+
+
+def test_a_text_is_found_with_the_keyboard_alone(logs: Page, served: PageProcess):
+    served.ask(do="write", lines=["needle {n}", *["hay"] * 20], times=10)
+    expect(lines(logs, "needle 9")).to_have_count(8)
+    logs.locator("#log").focus()
+    logs.keyboard.press("/")
+    logs.keyboard.type("NEEDLE 3")
+    expect(logs.locator("#log-found")).to_have_text("8 of 8")
+    logs.keyboard.press("Enter")
+    expect(logs.locator("#log-found")).to_have_text("1 of 8")
+    expect(logs.locator("#log .here")).to_be_in_viewport()
+    expect(logs.get_by_role("button", name="Follow")).to_have_attribute("aria-pressed", "false")
+    logs.locator("#log").focus()
+    logs.keyboard.press("End")
+    expect(lines(logs, "hay").last).to_be_in_viewport()
+
+
+def test_the_page_reads_without_script_and_for_all(logs: Page, served: PageProcess, visitor: Visitor, browser):
+    served.ask(do="write", lines=["needle", "hay", "\x1b[31mRuntimeError: no\x1b[0m", "WARNING: slow"])
+    expect(lines(logs, "needle")).to_have_count(8)
+    assert Axe().run(logs).response["violations"] == []
+    logs.emulate_media(color_scheme="dark")
+    assert Axe().run(logs).response["violations"] == []
+    quiet = browser.new_context(java_script_enabled=False, storage_state=visitor.context.storage_state())
+    page = quiet.new_page()
+    page.goto(logs.url.partition("?")[0])
+    page.get_by_label("Filter").fill("needle")
+    page.get_by_role("button", name="Show").click()
+    expect(lines(page)).to_have_count(8)
+    screenshots(logs, "logs")
+    quiet.close()
+
+
+@pytest.mark.usefixtures("shared_operator")
+def test_logs_of_a_real_api_server_are_followed(ui: Ui, visitor: Visitor, user):
+    with LogServer(user, "node-0", lambda pod, number: f"{pod} says {number}\n", 0.2), FakeKubelet(user):
+        user.create(job("TFJob", "mnist", Worker=2))
+        visitor.open(ui.link)
+        page = visitor.open(f"{ui.base}/jobs/{user.namespace}/tfjob/mnist/logs")
+        expect(lines(page, "mnist-worker-0 says 3").first).to_be_visible()
+        expect(lines(page, "mnist-worker-1 says 3").first).to_be_visible()
