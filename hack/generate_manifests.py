@@ -92,6 +92,20 @@ V1_EDIT_RULES: Rules = (
     ("", ["events"], READ),
 )
 VIEW_RULES: Rules = (("kubeflow.org", KINDS, READ), STATUSES, ("kubeflow.org", SCALES, ["get"]))
+#: For the page of teams in mode ReadOnly: what it shows. Logs may hold data: on request only.
+PAGE_RULES: Rules = (("kubeflow.org", KINDS, READ), ("", ["pods", "events"], READ))
+PAGE_LOG_RULES: Rules = (("", ["pods/log"], ["get"]),)
+#: In mode Impersonate the page acts as any user and in any group: since Kubernetes 1.36 for these reads alone, before
+#: it for everything (https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/).
+WHOM = ("authentication.k8s.io", ["users", "groups"], ["impersonate:user-info"])
+IMPERSONATE_RULES: Rules = (
+    WHOM,
+    *(
+        (group, what, [f"impersonate-on:user-info:{verb}" for verb in verbs])
+        for group, what, verbs in PAGE_RULES + PAGE_LOG_RULES
+    ),
+)
+FULL_IMPERSONATE_RULES: Rules = (("", ["users", "groups"], ["impersonate"]),)
 
 
 class _Plain(yaml.SafeDumper):
@@ -154,6 +168,10 @@ def rights() -> dict[str, Any]:
         "nccl-ras": _rules(RAS_RULES),
         "record": [*_rules(RECORD_RULES), *({**rule, "resourceNames": [RECORDS]} for rule in _rules(RECORDS_RULES))],
         "lease": _rules(LEASE_RULES),
+        "page": _rules(PAGE_RULES),
+        "page-logs": _rules(PAGE_LOG_RULES),
+        "page-impersonate": _rules(IMPERSONATE_RULES),
+        "page-impersonate-full": _rules(FULL_IMPERSONATE_RULES),
         "people": {"edit": _rules(EDIT_RULES), "v1Edit": _rules(V1_EDIT_RULES), "view": _rules(VIEW_RULES)},
     }
 

@@ -239,6 +239,10 @@ def test_the_policy_on_annotations_is_there_unless_it_is_switched_off():
         ("annotationPolicy.actions={Refuse}", "actions"),
         ("monitoring.interval=soon", "interval"),
         ("leaderElection.enabled=false", "more than one replica requires leaderElection.enabled"),
+        ("ui.enabled=true", "ui.proxyFrom: name the pods of the proxy"),
+        ("ui.enabled=true,networkPolicy.enabled=false", "ui.proxySecret: without networkPolicy.enabled"),
+        ("ui.basePath=trainshed", "basePath"),
+        ("ui.frameAncestors={*; script-src *}", "frameAncestors"),
         (",".join(f"kinds.{framework.kind.lower()}=false" for framework in FRAMEWORKS), "at least one kind"),
     ],
 )

@@ -68,3 +68,16 @@ def _mirror() -> str:
     if not mirror:
         raise StepFailed("apt knows no Debian mirror: apt-get update, then try again")
     return mirror
+
+
+def unpacked(package: str, program: str) -> Path:
+    """Return a program of a package that is unpacked in the cache, and not set up: nothing starts by itself."""
+    folder = cache() / "bin" / f"debian-{package}"
+    found = folder / program
+    with alone(state() / "apt.lock"):
+        if not found.exists():
+            if not shutil.which("apt-get"):
+                raise StepFailed(f"{package} cannot be unpacked: there is no apt-get")
+            folder.mkdir(parents=True, exist_ok=True)
+            unpack(folder, package)
+    return found

@@ -38,6 +38,25 @@ control-plane: kubeflow-training-operator
 {{- end }}
 {{- end -}}
 
+{{/* The name of the objects of the page for a team. */}}
+{{- define "trainshed.uiName" -}}
+{{- include "trainshed.fullname" . }}-ui
+{{- end -}}
+
+{{/* The selector labels of the page's pods: none that the operator's selectors ask for. */}}
+{{- define "trainshed.uiSelectorLabels" -}}
+app.kubernetes.io/name: trainshed-ui
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{/* The labels of the page's objects. */}}
+{{- define "trainshed.uiLabels" -}}
+{{ include "trainshed.uiSelectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
 {{/* The operator's image: the digest takes precedence over the tag. */}}
 {{- define "trainshed.image" -}}
 {{- $tag := .Values.image.tag | default .Chart.AppVersion -}}

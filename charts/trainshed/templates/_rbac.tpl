@@ -1,5 +1,5 @@
 {{/* A role and its binding to the operator's ServiceAccount: cluster-wide, or one pair in each of the managed namespaces.
-     Takes {"top": …, "name": …, "rules": […]}. */}}
+     Takes {"top": …, "name": …, "rules": […]}, and "account" for another ServiceAccount. */}}
 {{- define "trainshed.roleAndBinding" -}}
 {{- $namespaces := .top.Values.namespaces | default (list "") -}}
 {{- range $namespace := $namespaces }}
@@ -32,7 +32,7 @@ roleRef:
   name: {{ $.name }}
 subjects:
   - kind: ServiceAccount
-    name: {{ include "trainshed.serviceAccountName" $.top }}
+    name: {{ $.account | default (include "trainshed.serviceAccountName" $.top) }}
     namespace: {{ $.top.Release.Namespace }}
 {{- end }}
 {{- end -}}

@@ -32,6 +32,7 @@ JOBS = {
 }
 ADMINISTRATORS = {
     "operator": ("operator", "Run the operator"),
+    "ui-server": ("ui_server", "Run the page for a team"),
     "doctor": ("doctor", "Check the installation"),
     "crds": ("crds", "Print the CRDs"),
     "migrate": ("migrate", "Preview it from v1"),

@@ -9,20 +9,19 @@ from collections.abc import Callable
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+
+def content_security_policy(frame_ancestors: str) -> str:
+    """Return the policy by which only the page's own files are loaded; `frame_ancestors` may show it in a frame."""
+    own = (f"{what}-src 'self'" for what in ("script", "style", "img", "connect", "font"))
+    ends = ("form-action 'self'", f"frame-ancestors {frame_ancestors}", "base-uri 'none'")
+    return "; ".join(("default-src 'none'", *own, *ends))
+
+
 #: A link that is used once, and what is kept in the browser for it; the most browsers that are known at a time.
 TOKEN_BYTES, MOST_SESSIONS = 32, 32
-#: Nothing but the page's own files is loaded, and nothing of it is shown within another page.
-CONTENT_SECURITY_POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        *(f"{what}-src 'self'" for what in ("script", "style", "img", "connect", "font")),
-        "form-action 'self'",
-        "frame-ancestors 'none'",
-        "base-uri 'none'",
-    )
-)
+
 HEADERS = {
-    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "Content-Security-Policy": content_security_policy("'none'"),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
@@ -12,6 +12,7 @@ from aiohttp import web
 from htpy import Renderable, a
 
 from .access import Access, add_headers, guard
+from .base_path import own_path
 from .changes import Changes
 from .cluster_logs import ApiLogs
 from .cluster_reading import ClusterReader, Examine
@@ -70,23 +71,9 @@ class Site:
         """Return the application with all routes."""
         app = web.Application(middlewares=[guard(self.access, self.refused)], client_max_size=MOST_FORM)
         app.on_response_prepare.append(add_headers)
-        app.add_routes(
-            [
-                web.get("/", self.jobs),
-                web.get("/live", self.jobs_live),
-                web.get(JOB, partial(self.job, job.page)),
-                web.get(f"{JOB}/live", partial(self.job_live, job.live)),
-                web.get(f"{JOB}/ranks", partial(self.job, ranks.page)),
-                web.get(f"{JOB}/ranks/live", partial(self.job_live, ranks.live)),
-                web.get(f"{JOB}/yaml", partial(self.job, job_yaml.page)),
-                web.get(f"{JOB}/yaml/live", partial(self.job_live, job_yaml.live)),
-                web.get(f"{JOB}/logs", self.job_logs),
-                web.get(f"{JOB}/logs/live", self.job_logs_live),
-                web.get("/cluster", self.cluster.page),
-                web.get("/cluster/live", self.cluster.live),
-                web.static("/static", STATIC),
-            ]
-        )
+        for path, view in VIEWS.items():
+            app.router.add_get(path, partial(view, self))
+        app.router.add_static("/static", STATIC)
         if self.changes:
             app.add_routes([web.post(f"{JOB}/{{action:{'|'.join(actions.ACTIONS)}}}", self.act)])
         return app
@@ -127,16 +114,16 @@ class Site:
 
         return await follow(request, self.feed, draw)
 
-    async def job(self, page: JobPage, request: web.Request) -> web.Response:
+    async def job(self, request: web.Request, *, page: JobPage) -> web.Response:
         """Answer with a page of one job."""
         address = address_in(request)
         file = await self.stories.file(address)
         if file is None:
             return answer(self.unknown(address), 404)
         query = f"?{request.query_string}" if request.query_string else ""
-        return answer(page(file, self.frame(f"{request.path}/live{query}"), request.query))
+        return answer(page(file, self.frame(f"{own_path(request)}/live{query}"), request.query))
 
-    async def job_live(self, part: JobPart, request: web.Request) -> web.StreamResponse:
+    async def job_live(self, request: web.Request, *, part: JobPart) -> web.StreamResponse:
         """Send the part of a page of one job that changes, whenever it does."""
         address = address_in(request)
 
@@ -158,6 +145,14 @@ class Site:
         """Send the logs of a job."""
         return await self.logs.live(address_in(request), request)
 
+    async def cluster_page(self, request: web.Request) -> web.Response:
+        """Answer with the page of the cluster."""
+        return await self.cluster.page(request)
+
+    async def cluster_live(self, request: web.Request) -> web.StreamResponse:
+        """Send what changes on the page of the cluster."""
+        return await self.cluster.live(request)
+
     def unknown(self, address: Address) -> Renderable:
         """Return the page about a job that is not known."""
         text = f"There is no {address.kind} {address.name} in namespace {address.namespace}, or it may not be read."
@@ -169,6 +164,24 @@ class Site:
         known = a(href=str(request.rel_url.without_query_params("token")))["Go on"]
         title = "This page is for who has started it"
         return answer(layout.message(PageFrame(self.feed.now()), title, text, ["Opened before? ", known]), 403)
+
+
+#: What can be read at each path.
+View = Callable[[Site, web.Request], Awaitable[web.StreamResponse]]
+VIEWS: Mapping[str, View] = {
+    "/": Site.jobs,
+    "/live": Site.jobs_live,
+    JOB: partial(Site.job, page=job.page),
+    f"{JOB}/live": partial(Site.job_live, part=job.live),
+    f"{JOB}/ranks": partial(Site.job, page=ranks.page),
+    f"{JOB}/ranks/live": partial(Site.job_live, part=ranks.live),
+    f"{JOB}/yaml": partial(Site.job, page=job_yaml.page),
+    f"{JOB}/yaml/live": partial(Site.job_live, part=job_yaml.live),
+    f"{JOB}/logs": Site.job_logs,
+    f"{JOB}/logs/live": Site.job_logs_live,
+    "/cluster": Site.cluster_page,
+    "/cluster/live": Site.cluster_live,
+}
 
 
 def address_in(request: web.Request) -> Address:

@@ -9,6 +9,7 @@ from htpy import Element
 
 from trainshed.views import story
 
+from .base_path import own_path
 from .cluster_reading import ClusterReader
 from .device_use import devices
 from .feed import Feed
@@ -31,7 +32,7 @@ class ClusterRoutes:
 
     async def page(self, request: web.Request) -> web.Response:
         """Answer with the page."""
-        frame = self._frame(f"{request.path}/live")
+        frame = self._frame(f"{own_path(request)}/live")
         text = f"<!doctype html>{cluster_page.page(await self._view(), frame)}"
         return web.Response(text=text, content_type="text/html", charset="utf-8")
 

@@ -63,15 +63,18 @@ class _Entry:
 class Feed:
     """Follows the jobs of a namespace, or of all if it is empty, and their pods, with the rights of the reader.
 
-    `revision` grows with each change; `changed` returns the jobs that have changed since one. What is gone stays known
-    for as long as there is room for it.
+    `revision` grows with each change, from that of a feed whose readers go on with this one; `changed` returns the jobs
+    that have changed since one. What is gone stays known for as long as there is room for it.
     """
 
-    def __init__(self, reader: JobReader, namespace: str, now: Callable[[], datetime] | None = None) -> None:
+    def __init__(
+        self, reader: JobReader, namespace: str, now: Callable[[], datetime] | None = None, revision: int = 0
+    ) -> None:
         self.reader, self.namespace, self.now = reader, namespace, now or Clock().now
-        self.revision = 0
+        self.revision = revision
         self.kinds: list[JobKind] = []
         self.synced = asyncio.Event()
+        self.is_over = False
         self._entries: dict[Address, _Entry] = {}
         self._pods: dict[str, dict[str, SeenPod]] = {}
         self._addresses: dict[str, Address] = {}
@@ -126,6 +129,11 @@ class Feed:
         while self.revision <= revision:
             await self._news.wait()
         return self.revision
+
+    def close(self) -> None:
+        """End what waits for changes: nothing that was read counts any more."""
+        self.is_over = True
+        self._note()
 
     # ----------------------------------------------------------------------------------------------------- following
 

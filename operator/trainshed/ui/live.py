@@ -10,6 +10,7 @@ import orjson
 from aiohttp import web
 from htpy import Renderable
 
+from .base_path import BASE, with_base
 from .feed import Feed
 
 #: Seconds between two messages at least, and after which what changes with time alone is sent.
@@ -58,19 +59,21 @@ Draw = Callable[[Update, int], Awaitable[None]]
 
 
 async def follow(request: web.Request, feed: Feed, draw: Draw) -> web.StreamResponse:
-    """Send what `draw` says has changed, at once after a change, and at most five times a second, without end."""
+    """Send what `draw` says has changed, at once but at most five times a second, until the feed ends."""
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
     await response.prepare(request)
     await response.write(RETRY)
     given = request.headers.get("Last-Event-ID", request.query.get("since", ""))
     known = int(given) if given.isdecimal() and len(given) < 20 else 0  # noqa: PLR2004 - digits
     update = Update()
-    while True:
+    base = request.app.get(BASE, "")
+    while not feed.is_over:
         newest = feed.revision
         await draw(update, known)
         known = newest
         if message := update.take():
-            await response.write(b"id: %d\ndata: %s\n\n" % (known, orjson.dumps(message)))
+            data = with_base(orjson.dumps(message).decode(), base)
+            await response.write(f"id: {known}\ndata: {data}\n\n".encode())
             await asyncio.sleep(APART)
         else:
             await response.write(b":\n\n")
@@ -79,3 +82,4 @@ async def follow(request: web.Request, feed: Feed, draw: Draw) -> web.StreamResp
                 await feed.newer(known)
         except TimeoutError:
             continue
+    return response

@@ -8,6 +8,7 @@ import msgspec
 from aiohttp import web
 
 from . import log_filters
+from .base_path import own_path
 from .cluster_logs import log_pods
 from .feed import Feed
 from .live import RETRY
@@ -34,7 +35,7 @@ class LogRoutes:
     async def page(self, file: JobFile, request: web.Request) -> web.Response:
         """Answer with the page, which has the last lines."""
         filters = _filters(request)
-        found = await view(request.path, self._logs, log_pods(file, filters.container), filters)
+        found = await view(own_path(request), self._logs, log_pods(file, filters.container), filters)
         text = f"<!doctype html>{log_page.page(file, found, self._frame())}"
         return web.Response(text=text, content_type="text/html", charset="utf-8")
 
@@ -49,7 +50,10 @@ class LogRoutes:
             return response
         self._open += 1
         try:
-            path, pods = request.path.removesuffix("/live"), _Pods(self._feed, address, _filters(request).container)
+            path, pods = (
+                own_path(request).removesuffix("/live"),
+                _Pods(self._feed, address, _filters(request).container),
+            )
             async for message in LogPage(path, self._logs, pods.now, _filters(request)).messages():
                 await response.write(_event(message))
         finally:

@@ -1,0 +1,158 @@
+"""The page for a team: a feed for each user and namespace, so that nobody is shown what the API server refuses them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
+from typing import Generic, TypeVar
+
+from trainshed.api.foreign_text import one_line
+from trainshed.client.job_reader import JobReader
+from trainshed.client.transport import RestClient
+from trainshed.process import Clock
+
+from .feed import Feed
+from .proxy_headers import ActingUser, RequestRefused
+
+#: Seconds that a feed goes on without a reader, that the first page waits for it, and between two looks for idle ones.
+IDLE, FIRST, LOOK = 300.0, 3.0, 15.0
+#: The most feeds of one user, and requests that read one at a time: each open page is one.
+MOST_OF_USER, MOST_REQUESTS = 6, 64
+#: A name of a namespace, a DNS label (RFC 1123), or none.
+NAMESPACE = re.compile(r"([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?", re.ASCII)
+
+SiteT = TypeVar("SiteT")
+#: Connects to the API server with the rights of a user.
+Connect = Callable[[ActingUser], RestClient]
+#: Makes the pages over a feed; the text says whose they are.
+Draw = Callable[[Feed, str], SiteT]
+
+log = logging.getLogger(__name__)
+
+
+class UserFeed(Generic[SiteT]):
+    """A feed that runs with the rights of one user, and the pages over it, until it is refused what it could read."""
+
+    def __init__(self, rest: RestClient, user: ActingUser, namespace: str, draw: Draw[SiteT]) -> None:
+        self._rest = rest
+        # In milliseconds, so that they are later than those of any feed before, which a browser may know.
+        self.feed = Feed(JobReader(rest), namespace, revision=int(Clock().now().timestamp() * 1000))
+        self.site = draw(self.feed, one_line(user.user, 64) or "cluster")
+        self.requests, self.read_last = 0, _clock()
+        self._task = asyncio.create_task(self._run())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it no longer follows: what it knows may be what the user may not read any more."""
+        return self._task.done()
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether something of the namespace, or of all of them, may not be read."""
+        return bool(self._refused())
+
+    def is_idle(self, now: float) -> bool:
+        """Return whether nobody has read it for a while."""
+        return not self.requests and now - self.read_last >= IDLE
+
+    async def close(self) -> None:
+        """End it, and all that read it."""
+        self.feed.close()
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        await self._rest.close()
+
+    async def _run(self) -> None:
+        """Follow until something is refused that was not at the beginning: then what was read before is forgotten."""
+        following = asyncio.create_task(self.feed.run())
+        try:
+            await self.feed.synced.wait()
+            refused = self._refused()
+            revision = 0
+            while not following.done() and self._refused() <= refused:
+                refused = self._refused()
+                revision = await self.feed.newer(revision)
+        finally:
+            self.feed.close()
+            following.cancel()
+            with suppress(asyncio.CancelledError):
+                await following
+
+    def _refused(self) -> set[str]:
+        return {notice.text for notice in self.feed.notices() if notice.kind == "refused"}
+
+
+class Team(Generic[SiteT]):
+    """Keeps at most `most` feeds of the users who read."""
+
+    def __init__(self, connect: Connect, draw: Draw[SiteT], most: int) -> None:
+        self._connect, self._draw, self._most = connect, draw, most
+        self._feeds: dict[tuple[ActingUser, str], UserFeed[SiteT]] = {}
+        self._making = asyncio.Lock()
+
+    @asynccontextmanager
+    async def read(self, user: ActingUser, namespace: str) -> AsyncIterator[SiteT]:
+        """Yield the pages of a namespace, or of all if it is empty, as a user may see them; raises `RequestRefused`."""
+        if not NAMESPACE.fullmatch(namespace):
+            raise RequestRefused(HTTPStatus.NOT_FOUND, "This is not the name of a namespace.")
+        found = await self._feed_of(user, namespace)
+        if found.requests >= MOST_REQUESTS:
+            raise RequestRefused(HTTPStatus.TOO_MANY_REQUESTS, "Too many pages are open. Close some of them.")
+        found.requests += 1
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FIRST):
+                    await found.feed.synced.wait()
+            yield found.site
+        finally:
+            found.requests -= 1
+            found.read_last = _clock()
+
+    async def run(self) -> None:
+        """End the feeds that nobody reads any more, without end."""
+        while True:
+            await asyncio.sleep(LOOK)
+            now = _clock()
+            for key in [key for key, one in self._feeds.items() if one.is_over or one.is_idle(now)]:
+                await self._feeds.pop(key).close()
+
+    async def close(self) -> None:
+        """End all feeds."""
+        while self._feeds:
+            await self._feeds.popitem()[1].close()
+
+    async def _feed_of(self, user: ActingUser, namespace: str) -> UserFeed[SiteT]:
+        """Return the feed of a namespace: that of all, if there is one which the user may read whole."""
+        whole = self._feeds.get((user, ""))
+        if whole and whole.feed.synced.is_set() and not (whole.is_over or whole.is_refused):
+            return whole
+        key = (user, namespace)
+        async with self._making:
+            found = self._feeds.get(key)
+            if found and found.is_over:
+                await self._feeds.pop(key).close()
+                found = None
+            if found is None:
+                await self._make_room(user)
+                found = self._feeds[key] = UserFeed(self._connect(user), user, namespace, self._draw)
+        return found
+
+    async def _make_room(self, user: ActingUser) -> None:
+        """End the feed that was read least recently if the user or all have too many; raises `RequestRefused`."""
+        own = [key for key in self._feeds if key[0] == user]
+        candidates = own if len(own) >= MOST_OF_USER else [*self._feeds]
+        if len(own) < MOST_OF_USER and len(candidates) < self._most:
+            return
+        free = [key for key in candidates if not self._feeds[key].requests]
+        if not free:
+            raise RequestRefused(HTTPStatus.SERVICE_UNAVAILABLE, "Too many namespaces are open: close some pages.")
+        oldest = min(free, key=lambda key: self._feeds[key].read_last)
+        await self._feeds.pop(oldest).close()
+
+
+def _clock() -> float:
+    return asyncio.get_running_loop().time()
