@@ -9,6 +9,7 @@ import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import cast
 
 from aiohttp import web
@@ -18,6 +19,9 @@ from .health import SHUTDOWN_TIMEOUT, is_own_error
 #: The most connections of all and of an address, the seconds that one lasts, and those of its handshake. A client sends
 #: one small request and gives up after five seconds.
 MAX_CONNECTIONS, OF_ADDRESS, SECONDS, HANDSHAKE = 512, 16, 15.0, 5.0
+#: Where all users of a machine have one address, Linux says whose a socket is: its address, state and user are among
+#: the words of a line.
+LOOPBACK, TCP_SOCKETS, ESTABLISHED = "127.0.0.1", Path("/proc/net/tcp"), "01"
 
 
 class _Connection(asyncio.Protocol):
@@ -69,7 +73,7 @@ class TlsConnections:
             except OSError:  # the client is gone already, or the process has no files left
                 await asyncio.sleep(0.1)
                 continue
-            host = str(address[0])
+            host = peer(str(address[0]), int(address[1]))
             if len(self._tasks) >= MAX_CONNECTIONS or self._of[host] >= OF_ADDRESS:
                 connection.close()
                 continue
@@ -104,6 +108,19 @@ class TlsConnections:
             self._of[host] -= 1
             if not self._of[host]:
                 del self._of[host]
+
+
+def peer(host: str, port: int) -> str:
+    """Return whose connections are counted together: those of an address, or of a user of this machine."""
+    if host != LOOPBACK:
+        return host
+    try:
+        lines = TCP_SOCKETS.read_text().splitlines()[1:]
+    except OSError:  # not Linux
+        return host
+    sockets = (line.split(maxsplit=8) for line in lines)
+    found = (each[7] for each in sockets if each[1] == f"0100007F:{port:04X}" and each[3] == ESTABLISHED)
+    return f"{host} of user {next(found, 'unknown')}"
 
 
 async def serve(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import ssl
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -109,3 +112,14 @@ async def test_clients_that_send_nothing_keep_no_place(server, monkeypatch):
         for _, writer in held:
             writer.close()
         assert (await replica.post(REPORT))[0] == 200
+
+
+def test_connections_of_this_machine_are_counted_for_each_user(tmp_path, monkeypatch):
+    """All of them have one address: those of another user would take the places of all."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        port = client.getsockname()[1]
+        known = f"127.0.0.1 of user {os.getuid()}" if Path("/proc/net/tcp").exists() else "127.0.0.1"
+        assert progress_connections.peer("127.0.0.1", port) == known
+        assert progress_connections.peer("10.0.0.7", port) == "10.0.0.7"
+        monkeypatch.setattr(progress_connections, "TCP_SOCKETS", tmp_path / "missing")
+        assert progress_connections.peer("127.0.0.1", port) == "127.0.0.1"
