@@ -83,6 +83,10 @@ def test_a_page_has_no_script_and_no_style_of_its_own_and_its_ids_are_its_own(na
     assert [given for tag, given in found.elements if tag == "style" or "style" in given] == []
 
 
+def test_that_a_job_of_a_queue_is_suspended_is_not_told_besides():
+    assert "is suspended." not in page_of("suspended-by-kueue").text.partition("Asked for")[0]
+
+
 def test_what_needs_nobody_is_told_quietly():
     found = page_of("healthy")
     assert "advice" not in {given.get("class") for _, given in found.elements}

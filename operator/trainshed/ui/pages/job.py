@@ -9,6 +9,7 @@ from htpy import Element, Node, dd, div, dl, dt, fragment, h2, p, pre, section, 
 
 from trainshed.api.coerce import as_mapping, parse_text
 from trainshed.api.foreign_text import one_line
+from trainshed.api.status import ConditionType
 from trainshed.ui import job_history
 from trainshed.ui.drawings import curves, patterns, time_bar, timeline
 from trainshed.ui.job_history import History
@@ -66,7 +67,8 @@ def _state(file: JobFile) -> Element:
 
 def _why(file: JobFile) -> str:
     """Return why a job is as it is, unless the story says so in the words that follow."""
-    why = "" if file.deleted else one_line(view_rows.why(file.status, file.document))
+    is_told = file.deleted or file.status.true(ConditionType.SUSPENDED)
+    why = "" if is_told else one_line(view_rows.why(file.status, file.document))
     chapters = file.story.chapters if file.story else ()
     lines = [line for one in chapters if one.title in CAUSES for line in one.lines]
     return "" if any(why in line for line in lines) else why
