@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from .coerce import LARGEST, as_mapping, as_sequence, format_time, parse_text, parse_time, text_size, truncate_end
@@ -21,6 +22,11 @@ LONGEST = 1_024
 STEP, TOTAL, EPOCH = ("current_step", "global_step", "step"), ("total_steps", "max_steps"), ("current_epoch", "epoch")
 #: The significant digits of numbers that are measured.
 DIGITS = 4
+#: An interval between two steps that is as much longer than all others, and has so many seconds, is a pause that says
+#: nothing about the pace, such as a hang that ended by itself; one that comes again, such as an evaluation, is no such.
+PAUSE_RATIO, PAUSE_SECONDS = 5.0, 30.0
+#: With fewer intervals no pause can be told from a slow training.
+FEWEST_INTERVALS = 3
 
 
 def document(report: TrainerStatus) -> dict[str, Any]:
@@ -85,6 +91,20 @@ def parse_stored(document: object) -> TrainerStatus | None:
     """Return the report that a status has; None without its time."""
     updated = parse_time(as_mapping(document).get("lastUpdatedTime"))
     return parse_report(document, updated) if updated else None
+
+
+def pace(steps: Sequence[tuple[float, int]]) -> float | None:
+    """Return the steps a second of steps with their times in seconds, both ascending; None as long as nothing follows.
+
+    A single pause that is much longer than all other intervals is left out, with its steps.
+    """
+    intervals = [(now - then, step - before) for (then, before), (now, step) in pairwise(steps)]
+    if len(intervals) >= FEWEST_INTERVALS:
+        *others, longest = sorted(intervals)
+        if longest[0] >= max(PAUSE_SECONDS, PAUSE_RATIO * others[-1][0]) and others[-1][0]:
+            intervals = others
+    seconds = sum(seconds for seconds, _ in intervals)
+    return sum(done for _, done in intervals) / seconds if seconds > 0 else None
 
 
 def _first(own: object, metrics: Mapping[str, object], names: Iterable[str]) -> object:

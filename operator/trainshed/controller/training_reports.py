@@ -11,10 +11,10 @@ from statistics import median
 
 import msgspec
 
+from trainshed.api import training
 from trainshed.api.job import Job, JobKey
 from trainshed.api.signs import Operations, Signs, Stacks, Steps
 from trainshed.api.status import REPORT_INTERVAL, TrainerStatus
-from trainshed.api.training import DIGITS
 
 #: The number of jobs of which a report is kept, those that have reported last, and of steps of each.
 MAX_JOBS, MAX_STEPS = 10_000, 64
@@ -168,8 +168,7 @@ def _take_step(known: _Training, status: TrainerStatus, run: str) -> None:
 def _with_pace(known: _Training, status: TrainerStatus) -> TrainerStatus:
     """Return a report with where the run of the program began, and with its pace unless it says that itself."""
     pace = status.steps_per_second
-    if pace is None and len(known.steps) > 1:
-        (then, before), (now, step) = known.steps[0], known.steps[-1]
-        pace = round((step - before) / (now - then), DIGITS) if now > then else None
+    if pace is None and (found := training.pace(known.steps)):
+        pace = round(found, training.DIGITS)
     run = {"first_step": known.first_step, "began": known.began, "left_step": known.left_step, "left": known.left}
     return msgspec.structs.replace(status, steps_per_second=pace, **run)

@@ -11,7 +11,7 @@ from datetime import datetime
 import msgspec
 
 from trainshed.api.status import TrainerStatus
-from trainshed.api.training import trainer_status
+from trainshed.api.training import pace, trainer_status
 
 from .log_shapes import LineReport, Metrics, parse
 
@@ -196,7 +196,7 @@ class Tracker:
         self._catch_up(now, len(self._unread))
         if not self.updated:
             return None
-        rate = self._rate()
+        rate = pace(self._times)
         known = Progress(
             self._step, self._total, self._epoch, self._epochs, tuple(self._metrics.items()),
             steps_per_second=rate, updated=self.updated, printed_epoch=self._printed_epoch,
@@ -258,12 +258,6 @@ class Tracker:
         elif not self._times or step > self._times[-1][1]:
             self._times = [*self._times[1 - KEPT :], (now, step)]
         return True
-
-    def _rate(self) -> float | None:
-        if not self._times:
-            return None
-        (began, first), (ended, last) = self._times[0], self._times[-1]
-        return (last - first) / (ended - began) if ended > began else None
 
     def _remaining(self, rate: float | None, now: float) -> float | None:
         if self._step is None or self._total is None or not rate:

@@ -8,7 +8,7 @@ from support.builders import at
 from trainshed.api import status_codec
 from trainshed.api.coerce import json_size
 from trainshed.api.status import Status, TrainerStatus
-from trainshed.api.training import MAX_METRICS, MAX_METRICS_BYTES, parse_report, trainer_status
+from trainshed.api.training import MAX_METRICS, MAX_METRICS_BYTES, pace, parse_report, trainer_status
 
 #: What transformers 5 posts.
 POSTED = {
@@ -74,3 +74,26 @@ def test_metrics_are_few_and_short():
 )
 def test_a_table_shows_the_part_that_is_done_and_the_time_left(found, column):
     assert trainer_status(at(0), **found).column == column
+
+
+@pytest.mark.parametrize(
+    ("steps", "wanted"),
+    [
+        ([], None),
+        ([(0, 5)], None),
+        ([(0, 0), (10, 10)], 1.0),
+        ([(0, 0), (10, 10), (20, 30)], 1.5),
+        ([(0, 0), (10, 10), (20, 20), (30, 30), (630, 40), (640, 50)], 1.0),
+        ([(0, 0), (10, 10), (20, 20), (49, 30)], 30 / 49),
+        ([(0, 0), (10, 10), (20, 20), (30, 30), (79, 40)], 40 / 79),
+        ([(0, 0), (10, 10), (110, 20), (120, 30), (220, 40)], 40 / 220),
+        ([(0, 0), (10, 10), (310, 11)], 11 / 310),
+        ([(0, 0), (0, 10), (0, 20), (40, 30)], 30 / 40),
+    ],
+    ids=[
+        *("none", "one", "two", "the-mean", "a-hang-that-ended", "a-short-pause", "less-than-five-times"),
+        *("a-pause-that-comes-again", "too-few-to-tell", "all-others-at-once"),
+    ],
+)
+def test_the_pace_leaves_out_one_pause_that_is_much_longer_than_all_other_intervals(steps, wanted):
+    assert pace(steps) == pytest.approx(wanted)
