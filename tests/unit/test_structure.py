@@ -27,7 +27,7 @@ FILE_LINES = 400
 LONGER_FILES: dict[str, str] = {}
 FUNCTION_LINES = 50
 #: The number of modules in the longest chain of imports.
-IMPORT_CHAIN = 15
+IMPORT_CHAIN = 16
 #: A module that has fewer lines and only one importer needs a reason.
 SMALL_MODULE = 80
 SMALL_MODULES = {
@@ -40,6 +40,8 @@ SMALL_MODULES = {
     "trainshed.client.config_maps": "whole objects of a kind of which the operator otherwise keeps digests",
     "trainshed.ui.drawings.sparkline": "one drawing, one file",
     "trainshed.ui.pages.job": "one page, one file",
+    "trainshed.local.local_controller": "what reconciles, apart from the order of a run",
+    "trainshed.cli.local_page": "the page, which few runs need",
     "trainshed.ui.changes": "the only module of the page that writes",
     "trainshed.ui.pages.actions": "forms, apart from what is read",
     "trainshed.ui.seen_pods": "what is kept of a pod, apart from how pods are followed",

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from traceback import print_exception
 from types import TracebackType
@@ -20,12 +20,13 @@ from trainshed.api.job import Document
 from trainshed.local import run as local_run
 from trainshed.local.failure_injection import InjectedFailure
 from trainshed.local.failure_injection import parse as parse_failure
-from trainshed.local.options import RUNTIMES, LocalJob, Options, Refused, check_size
+from trainshed.local.options import RUNTIMES, LocalJob, Options, Refused, Shown, check_size
 from trainshed.local.output import printable
 from trainshed.local.runtimes.python import NoPython
 from trainshed.local.state_folder import Unusable, default_place
 from trainshed.local.tasks import described
 from trainshed.manifests.manifest import Manifest
+from trainshed.memory.server import Server
 from trainshed.process import TextFormatter
 from trainshed.rendering import RenderedObjects
 
@@ -75,6 +76,7 @@ def _failures(
     default=None,
     help="Where the folder trainshed-runs is, with logs and claims (default: ~/.local/state).",
 )
+@click.option("--ui", "page", is_flag=True, help="Show the jobs in the browser, too; the page stays until Ctrl-C.")
 @click.option("--yes", is_flag=True, help="Run jobs from a URL without asking.")
 @click.option("-v", "--verbose", is_flag=True, help="Print where an unexpected error has occurred.")
 def run(files: tuple[str, ...], *, recursive: bool, namespace: str, **options: Any) -> None:  # noqa: ANN401 - click's own
@@ -120,7 +122,15 @@ def _wanted(files: tuple[str, ...], *, recursive: bool, namespace: str, options:
         colour=_coloured(no_color=options["no_color"], json=options["form"] == "json"),
         json=options["form"] == "json",
         failures=options["failures"],
+        page=_page() if options["page"] else None,
     )
+
+
+def _page() -> Callable[[Server, Path, Callable[[str], None]], Shown]:
+    """Return what shows jobs in a browser; it takes long to import."""
+    from .local_page import local_page  # noqa: PLC0415
+
+    return local_page
 
 
 def _print_sentence(_kind: type[BaseException], error: BaseException, _traceback: TracebackType | None) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -10,11 +11,14 @@ from pathlib import Path
 from trainshed.api.framework import Framework, JobDefaults, child_name
 from trainshed.api.job import Document, Job
 from trainshed.local.runtimes.docker_cli import ENGINES
+from trainshed.memory.server import Server
 
 from . import pod_validation
 from .failure_injection import InjectedFailure
 from .output import is_named, printable
 
+#: Something that is shown as long as the context lasts; it gives what waits until the user has seen enough.
+Shown = AbstractAsyncContextManager[Callable[[], Awaitable[None]]]
 RUNTIMES = ("auto", "namespaces", "processes", *ENGINES)
 
 
@@ -53,7 +57,10 @@ class LocalJob:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user has asked for; `failures` are those on purpose, `state` is where the folder of all runs is."""
+    """What the user has asked for; `failures` are those on purpose, `state` is where the folder of all runs is.
+
+    `page` shows the jobs on a server, whose logs are in a folder, and says where.
+    """
 
     jobs: tuple[LocalJob, ...]
     objects: tuple[Document, ...]
@@ -65,6 +72,7 @@ class Options:
     json: bool = False
     failures: tuple[InjectedFailure, ...] = ()
     job_defaults: JobDefaults = field(default_factory=JobDefaults)
+    page: Callable[[Server, Path, Callable[[str], None]], Shown] | None = None
 
     def check(self) -> None:
         """Raise `Refused` if the user names replicas that do not exist, or for objects that cannot run together.

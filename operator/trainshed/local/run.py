@@ -14,14 +14,9 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NoReturn
 
-import msgspec
-
 from trainshed.api import status_codec
-from trainshed.api.job import Document, ProgressSource
-from trainshed.client.client import ApiClient
-from trainshed.client.flow_control import TokenBucket
-from trainshed.client.transport import RestClient
-from trainshed.controller.namespaces import Controller, Scope
+from trainshed.api.job import ProgressSource
+from trainshed.controller.namespaces import Scope
 from trainshed.local.node.downward import NodeFacts, allocatable
 from trainshed.local.node.environment import EnvironmentResolver, Gpus, gpu_numbers
 from trainshed.local.node.exec_server import ExecServer
@@ -33,8 +28,6 @@ from trainshed.local.runtimes.hosts import LOOPBACK, Hosts
 from trainshed.local.runtimes.log_file import KEPT
 from trainshed.local.runtimes.protocol import Runtime
 from trainshed.memory.errors import StatusError
-from trainshed.memory.in_process import MemoryTransport
-from trainshed.memory.server import Server
 from trainshed.memory.strategies import DEFAULT_GRACE, bounded_grace
 from trainshed.process import Clock
 
@@ -42,6 +35,7 @@ from . import summary, tasks
 from .cluster import LocalCluster
 from .failure_injection import FailureInjector
 from .last_pods import STUCK, LastPods, named
+from .local_controller import LocalController
 from .options import Options, Refused
 from .output import Output
 from .printer import Printer, StatusLine
@@ -52,8 +46,6 @@ from .stored_objects import EVENT, POD, Stored
 from .training_progress import TrainingProgress
 
 if TYPE_CHECKING:
-    from trainshed.progress.tracker import Progress
-
     from .run_endpoint import RunEndpoint
 
 SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
@@ -66,46 +58,17 @@ KILLS, GIVES_UP, EXIT = 2, 3, 10.0
 def run(options: Options) -> int:
     """Run the jobs; return the exit code. Raises `Refused`, `python.NoPython`, and `state_folder.Unusable`."""
     options.check()
-    return asyncio.run(LocalRun(options).run())
+    return asyncio.run(_run(options))
 
 
-class LocalController:
-    """Reconciles the jobs on a server until it is closed; their trainings report to the endpoint, if there is one."""
-
-    def __init__(self, server: Server, scope: Scope, clock: Clock, endpoint: RunEndpoint | None) -> None:
-        address = endpoint.address if endpoint else ""
-        defaults = msgspec.structs.replace(scope.job_defaults, progress_logs=True, progress_server=address)
-        scope = msgspec.structs.replace(scope, job_defaults=defaults)
-        client = ApiClient(RestClient(MemoryTransport(server)), TokenBucket())
-        self._controller = Controller(client, scope, tasks.LocalObserver(), clock.now)
-        self._controller.watch_pod_groups(())
-        only = self._controller.caches.all[""]
-        self._cache, self.watched = only.cache, (only.cache, only.reconciler.watchers)
-        self._endpoint, self._now = endpoint, clock.now
-        self._tasks: list[asyncio.Task[None]] = []
-
-    async def start(self) -> None:
-        """Start to reconcile, once trainings can report."""
-        if self._endpoint:
-            self._tasks.append(await self._endpoint.start(self._cache, self._controller.recorder, self._now))
-        runs = {"controller": lambda: self._controller.run(_at_once), "Events": self._controller.recorder.run}
-        runs |= {f"watch of {informer.what}": informer.run for informer in self._controller.informers}
-        self._tasks += [tasks.start(run(), name) for name, run in runs.items()]
-
-    def report(self, pod: Document, found: Progress) -> None:
-        """Take what the output of a pod says of its training."""
-        namespace, name, uid = (pod["metadata"][key] for key in ("namespace", "name", "uid"))
-        if job := self._cache.job_of_pod(namespace, name, uid):
-            self._cache.training.report(job.key, job.uid, found.status(self._now()), (name, uid))
-
-    async def close(self) -> None:
-        """Stop, and write the Events that are left."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._controller.worker.give_up()
-        self._controller.queue.clear()
-        await self._controller.recorder.flush()
+async def _run(options: Options) -> int:
+    local_run = LocalRun(options)
+    if options.page is None:
+        return await local_run.run()
+    async with options.page(local_run.server, local_run.logs, local_run.say) as stay:
+        if (code := await local_run.run()) != INTERRUPTED:
+            await stay()
+    return code
 
 
 class LocalRun:
@@ -140,6 +103,7 @@ class LocalRun:
         self._ending = asyncio.Event()
         self._faults = tasks.Faults(self._ending.set)
         self._stuck_at = self._given_up_at = math.inf
+        self.server, self.logs, self.say = self._cluster.server, self._folder.logs, self._lines.line
 
     async def run(self) -> int:
         """Run everything; return the exit code."""
@@ -391,7 +355,3 @@ class LocalRun:
         if interrupted:
             return INTERRUPTED
         return SUCCEEDED if all(summary.state_of(job) == "Succeeded" for job in jobs) else FAILED
-
-
-async def _at_once() -> None:
-    """Return: there is one controller, which needs no Lease."""
