@@ -1,0 +1,148 @@
+"""What strangers send to the page, and what users write into jobs: nobody gets in, and texts stay texts."""
+
+from __future__ import annotations
+
+import http.client
+from urllib.parse import urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from support import FakeKubelet
+from support.browsing import Ui, Visitor
+from support.jobs import job
+from support.user_client import UserClient, eventually
+
+pytestmark = pytest.mark.usefixtures("shared_operator")
+#: What must neither run nor be seen as anything but text, nor turn lines around.
+MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
+HOSTILE = f"{MARKUP} \u202egnirts \x1b[31mred\x1b[0m {'x' * 3000}"
+VIEWS = ("", "/ranks", "/logs", "/yaml")
+AXE = Axe()
+
+
+def asked(ui: Ui, path: str, verb: str = "GET", **headers: str) -> int:
+    """Return the status of the answer to a request of a program that sends what it likes."""
+    found = urlsplit(ui.base)
+    connection = http.client.HTTPConnection(found.hostname or "", found.port, timeout=20)
+    connection.request(verb, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def cookie_of(visitor: Visitor) -> dict:
+    (cookie,) = visitor.context.cookies()
+    return cookie
+
+
+def test_strangers_get_nothing(ui: Ui, visitor: Visitor, browser: Browser):
+    path = urlsplit(ui.link)
+    assert asked(ui, "/") == 403
+    assert asked(ui, "/?token=wrong") == 403
+    visitor.open(ui.link)
+    assert asked(ui, f"/?{path.query}") == 403, "a link opens the page once"
+    cookie = cookie_of(visitor)
+    assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Strict", "/")
+    own = f"{cookie['name']}={cookie['value']}"
+    assert asked(ui, "/", Cookie=own) == 200
+    assert asked(ui, "/", Cookie=own, Host="evil.test") == 421
+    assert asked(ui, "/static/page.js", Host=f"evil.test:{urlsplit(ui.base).port}") == 421
+    for view in ("/", "/live", "/cluster"):
+        assert asked(ui, view, Cookie=own, Origin="http://evil.test") == 403
+        assert asked(ui, view, Cookie=own, Sec_Fetch_Site="cross-site") == 403
+    assert asked(ui, "/jobs/a/tfjob/b/delete", "POST", Cookie=own, Origin=ui.base) in (403, 404, 405)
+    assert visitor.context.pages[0].evaluate("document.cookie") == ""
+
+
+def test_a_page_of_others_reads_nothing(ui: Ui, visitor: Visitor):
+    visitor.open(ui.link)
+    page = visitor.context.new_page()
+    page.route("http://evil.test/**", lambda route: route.fulfill(body="<p>evil</p>", content_type="text/html"))
+    page.goto("http://evil.test/")
+    script = "async url => { try { return (await fetch(url, {credentials: 'include'})).status } catch { return 0 } }"
+    assert page.evaluate(script, f"{ui.base}/") == 0
+    stream = (
+        "url => new Promise(end => { const s = new EventSource(url, {withCredentials: true});"
+        "s.onerror = () => end(0); s.onopen = () => end(1); })"
+    )
+    assert page.evaluate(stream, f"{ui.base}/live") == 0
+    page.goto("about:blank")
+
+
+@pytest.fixture
+def hostile(user: UserClient, kubelet: FakeKubelet) -> str:
+    """A job with hostile texts wherever users can write some; the path of its page."""
+    wanted = job("TFJob", "hostile", Worker=2)
+    wanted["metadata"]["annotations"] = {"example.com/note": HOSTILE}
+    user.create(wanted)
+    eventually(lambda: user.state("TFJob", "hostile") == "Running")
+    kubelet.end("hostile-worker-0", 1, message=HOSTILE)
+    eventually(lambda: user.state("TFJob", "hostile") == "Failed", 30)
+    return f"/jobs/{user.namespace}/tfjob/hostile"
+
+
+def overflow(page: Page) -> list[str]:
+    """Return what is wider than the window, if the document can be scrolled to the side."""
+    return page.evaluate(
+        "(() => { const most = document.documentElement.clientWidth;"
+        "if (document.documentElement.scrollWidth <= most) return [];"
+        "return ['the document', "
+        "...[...document.querySelectorAll('body *')].filter(e => e.scrollWidth > most)"
+        ".map(e => `${e.tagName}.${e.className} ${e.textContent.slice(0, 40)}`).slice(0, 12)] })()"
+    )
+
+
+def test_texts_of_users_stay_texts_in_every_view(ui: Ui, visitor: Visitor, hostile: str, browser: Browser):
+    page = visitor.open(ui.link)
+    page.on("dialog", lambda dialog: (visitor.complaints.append(dialog.message), dialog.dismiss()))
+    paths = ("/", "/cluster", *(hostile + view for view in VIEWS))
+    for path in paths:
+        page.goto(ui.base + path)
+        expect(page.locator("h1").first).to_be_visible()
+        assert page.locator("img[src=x], main script").count() == 0
+        text = page.inner_text("main")
+        assert not {"\u202e", "\x1b"} & set(text), path
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            assert [found["id"] for found in AXE.run(page).response["violations"]] == [], (path, scheme)
+        for width in (320, 1280):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert overflow(page) == [], (path, width)
+    quiet = browser.new_context(java_script_enabled=False, storage_state=visitor.context.storage_state())
+    page = quiet.new_page()
+    for path in paths:
+        answer = page.goto(ui.base + path)
+        assert answer
+        assert answer.status == 200
+        expect(page.locator("main")).to_contain_text("hostile")
+    quiet.close()
+
+
+def test_the_keyboard_reaches_every_control_and_focus_is_seen(ui: Ui, visitor: Visitor, hostile: str):
+    page = visitor.open(ui.link)
+    for path in ("/", hostile):
+        page.goto(ui.base + path)
+        expect(page.locator("h1").first).to_be_visible()
+        wanted = page.evaluate(
+            "[...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, summary')]"
+            ".filter(e => e.checkVisibility() && !e.disabled).length"
+        )
+        seen, unseen = set(), []
+        for _ in range(wanted * 3):
+            page.keyboard.press("Tab")
+            found = page.evaluate(
+                "(() => { const e = document.activeElement; if (!e || e === document.body) return null;"
+                "const s = getComputedStyle(e);"
+                "const seen = s.outlineStyle !== 'none' || s.boxShadow !== 'none';"
+                "return [[...document.querySelectorAll('*')].indexOf(e), seen,"
+                " e.matches('a[href], button, input, select, summary')] })()"
+            )
+            if found is None:
+                break
+            place, visible, control = found
+            seen |= {place} if control else set()
+            unseen += [] if visible else [place]
+        assert len(seen) >= wanted, path
+        assert unseen == [], path
