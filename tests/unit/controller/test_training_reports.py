@@ -73,7 +73,7 @@ def test_the_time_of_a_step_is_that_of_most_and_begins_again_with_another_pod():
         reports.report(KEY, "u", report(400, None), ("mnist-master-0", "uid-0"))
         assert (reports.steps("u"), reports.of("u"), reports.pod("u")) == (
             Steps(at(360), 80, 1, 20),
-            replace(report(400, None), steps_per_second=0.1944, first_step=10, began=at(0)),
+            replace(report(400, None), steps_per_second=1.0, first_step=10, began=at(0)),
             "mnist-master-0",
         )
         reports.report(KEY, "u", report(500, 80), ("mnist-master-0", "uid-1"))
