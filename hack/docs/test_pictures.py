@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
+import pytest
+
 from support.audit.conditions import TRANSITIONS
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.plan.rules import RULES
+from trainshed.ui.pages import jobs
 
-from . import kinds, pictures, tables, written
+from . import kinds, pictures, shown_jobs, tables, written
 from .drawing import Box, arrow
 
-SVG = "{http://www.w3.org/2000/svg}"
+SVG, HTML = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xhtml}"
 
 
 def test_docs_are_up_to_date():
@@ -37,6 +40,29 @@ def test_every_rule_is_drawn_in_order():
 def test_an_arrow_connects_the_borders_of_two_boxes():
     assert arrow(Box(0, 0, 20, 10), Box(100, 0, 20, 10)) == '<path class="arrow" d="M10 0 L90 0"/>'
     assert arrow(Box(0, 0, 20, 10), Box(0, 100, 20, 10), aside=5) == '<path class="arrow" d="M-5 5 L-5 95"/>'
+
+
+@pytest.mark.parametrize("name", ["page-jobs.svg", "page-job.svg"])
+def test_a_picture_of_the_page_is_small_runs_nothing_and_loads_nothing(name):
+    text = (written.DOCS / "pictures" / name).read_text()
+    drawn = ET.fromstring(text)
+    assert len(text) <= 80_000
+    assert {found.tag.rpartition("}")[0] + "}" for found in drawn.iter()} == {SVG, HTML}
+    assert not {found.tag.rpartition("}")[2] for found in drawn.iter()} & {"script", "link", "img", "image", "iframe"}
+    named = [value for found in drawn.iter() for key, value in found.attrib.items() if key in ("href", "src", "style")]
+    assert all(value.startswith("#") for value in named)
+    assert not re.search(r"@import|url\((?!#)|<[^>]*\son\w+=", text)
+    assert {"width", "height", "viewBox", "aria-label"} <= drawn.attrib.keys()
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_the_picture_of_all_jobs_has_all_sorts_and_the_worst_are_first():
+    found = jobs.chosen(shown_jobs.cluster(), jobs.Filters())
+    assert len(found) >= 12
+    states = list(dict.fromkeys(file.state for file in found))
+    assert states == [state for state in jobs.WORST_FIRST if state in states]
+    assert {"Failed", "Stalled", "Blocked", "Restarting", "Running", "Queued", "Succeeded"} <= set(states)
+    assert {file.document["kind"] for file in found} == {framework.kind for framework in FRAMEWORKS}
 
 
 def test_every_kind_has_a_page_with_all_generated_parts():
