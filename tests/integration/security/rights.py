@@ -10,6 +10,8 @@ from typing import Any
 
 WRITTEN = Path(__file__).with_name("rights.toml")
 JOBS = "kubeflow.org"
+#: The service accounts of the operator, and of the page for a team.
+OPERATOR, PAGE = "trainshed", "trainshed-ui"
 Document = dict[str, Any]
 
 
@@ -17,7 +19,7 @@ Document = dict[str, Any]
 class Right:
     """One verb on one resource of an API group; in one namespace, or everywhere if it has no name.
 
-    A right that is `named` is one to objects with certain names only.
+    A right that is `named` is one to objects with certain names only. `resource` is a path, if it begins with a slash.
     """
 
     group: str
@@ -34,12 +36,13 @@ class Right:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An entry of rights.toml: rights, the parts that need them (or all), why, and why no request shows them."""
+    """An entry of rights.toml: whose rights, the parts that need them (or all), why, and why no request shows them."""
 
     rights: frozenset[Right]
     why: str
     parts: frozenset[str] = frozenset()
     held: str = ""
+    account: str = OPERATOR
 
 
 def lines() -> tuple[Line, ...]:
@@ -49,16 +52,17 @@ def lines() -> tuple[Line, ...]:
 
 def _line(entry: Document) -> Line:
     named = bool(entry.get("named"))
-    rights = {
-        Right(entry["group"], plural, verb, named=named) for plural in entry["resources"] for verb in entry["verbs"]
-    }
-    return Line(frozenset(rights), entry["why"], frozenset(entry.get("parts", ())), entry.get("held", ""))
+    what = (*entry.get("resources", ()), *entry.get("urls", ()))
+    rights = frozenset(Right(entry["group"], one, verb, named=named) for one in what for verb in entry["verbs"])
+    parts, account = frozenset(entry.get("parts", ())), entry.get("account", OPERATOR)
+    return Line(rights, entry["why"], parts, entry.get("held", ""), account)
 
 
-def written(parts: Iterable[str], kinds: Iterable[str]) -> frozenset[Right]:
-    """Return the rights in rights.toml for these parts and kinds of jobs, unless they are restricted to others."""
+def written(parts: Iterable[str], kinds: Iterable[str], account: str = OPERATOR) -> frozenset[Right]:
+    """Return the rights of an account in rights.toml for these parts and kinds of jobs."""
     needed, plurals = frozenset(parts), {f"{kind.lower()}s" for kind in kinds}
-    found = (line.rights for line in lines() if not line.parts or line.parts & needed)
+    mine = (line for line in lines() if line.account == account)
+    found = (line.rights for line in mine if not line.parts or line.parts & needed)
     rights = frozenset().union(*found)
     return frozenset(right for right in rights if right.group != JOBS or right.resource.partition("/")[0] in plurals)
 
@@ -92,7 +96,7 @@ def _names(binding: Document, account: str) -> bool:
 
 def _of(role: Document, namespace: str) -> Iterator[Right]:
     for rule in role["rules"]:
-        for group in rule["apiGroups"]:
-            for resource in rule["resources"]:
-                named = bool(rule.get("resourceNames"))
+        named = bool(rule.get("resourceNames"))
+        for group in rule.get("apiGroups", ("",)):
+            for resource in (*rule.get("resources", ()), *rule.get("nonResourceURLs", ())):
                 yield from (Right(group, resource, verb, namespace, named) for verb in rule["verbs"])

@@ -10,7 +10,7 @@ from charts.rendering import Release
 from support.jobs import KINDS
 from support.replace import replace
 
-from .rights import Right, granted, lines, written
+from .rights import OPERATOR, PAGE, Right, granted, lines, written
 
 pytestmark = pytest.mark.usefixtures("helm")
 USUAL = frozenset(("tfjob", "pytorchjob", "mpijob", "mpi", "lease"))
@@ -19,12 +19,13 @@ LEASES, TOKENS = "leases", "tokenreviews"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Values, the parts of the operator that they switch on, the namespaces of its jobs, and which kinds."""
+    """Values, the parts that they switch on, the namespaces of jobs, which kinds, and whose rights are compared."""
 
     sets: tuple[str, ...]
     parts: frozenset[str]
     namespaces: tuple[str, ...] = ("",)
     kinds: tuple[str, ...] = tuple(KINDS)
+    account: str = OPERATOR
 
 
 def without(*kinds: str) -> tuple[str, ...]:
@@ -35,6 +36,8 @@ def without(*kinds: str) -> tuple[str, ...]:
 ALONE = without("pytorchjob", "xgboostjob", "paddlejob", "jaxjob", "mpijob")
 ALL_OPTIONS = ("gangScheduler=volcano", "trackResults=true", "progress.logs.enabled=true", "hangs.ncclRas.enabled=true")
 OPTIONAL = USUAL | {"volcano", "results", "progress-logs", "nccl-ras"}
+SHOWN = ("ui.enabled=true", "ui.proxyFrom[0].podSelector.matchLabels.app=proxy")
+READ_ONLY = (*SHOWN, "ui.mode=ReadOnly", "ui.readLogs=true")
 CASES = {
     "usual": Case((), USUAL),
     "all options": Case(ALL_OPTIONS, OPTIONAL),
@@ -54,15 +57,36 @@ CASES = {
     "no MPIJobs": Case(without("mpijob"), USUAL - {"mpi", "mpijob"}, kinds=tuple(KINDS.keys() - {"MPIJob"})),
     "one replica": Case(("leaderElection.enabled=false", "replicas=1"), USUAL - {"lease"}),
     "two namespaces": Case(("namespaces={a,b}", *ALL_OPTIONS), OPTIONAL, ("a", "b")),
-    "under v1's names": Case(("compatibility.v1Names=true", "compatibility.v1Roles=true"), USUAL),
+    "under v1's names": Case(
+        ("compatibility.v1Names=true", "compatibility.v1Roles=true"), USUAL, account="training-operator"
+    ),
+    "beside the page": Case(SHOWN, USUAL),
+    "the page without being asked for": Case((), frozenset(), account=PAGE),
+    "the page with the rights of users": Case(SHOWN, frozenset(("ui-as-users",)), account=PAGE),
+    "the page with the rights of users in two namespaces": Case(
+        (*SHOWN, "namespaces={a,b}"), frozenset(("ui-as-users",)), account=PAGE
+    ),
+    "the page before Kubernetes 1.36": Case(
+        (*SHOWN, "ui.constrainedImpersonation=false"), frozenset(("ui-as-any-user",)), account=PAGE
+    ),
+    "the page with rights of its own": Case((*SHOWN, "ui.mode=ReadOnly"), frozenset(("ui-reads",)), account=PAGE),
+    "the page with logs in two namespaces": Case(
+        (*READ_ONLY, "namespaces={a,b}"), frozenset(("ui-reads", "ui-logs")), ("a", "b"), account=PAGE
+    ),
+    "the page without MPIJobs": Case(
+        (*READ_ONLY, *without("mpijob")),
+        frozenset(("ui-reads", "ui-logs")),
+        kinds=tuple(KINDS.keys() - {"MPIJob"}),
+        account=PAGE,
+    ),
 }
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_exactly_the_documented_rights_are_granted(case: Case):
-    account = "training-operator" if "compatibility.v1Names=true" in case.sets else "trainshed"
-    found = granted(Release().documents(None, "crds.install=false", *case.sets), account)
-    wanted = {_placed(right, where, case) for right in written(case.parts, case.kinds) for where in case.namespaces}
+    found = granted(Release().documents(None, "crds.install=false", *case.sets), case.account)
+    listed = written(case.parts, case.kinds, PAGE if case.account == PAGE else OPERATOR)
+    wanted = {_placed(right, where, case) for right in listed for where in case.namespaces}
     assert sorted(map(str, found - wanted)) == [], "granted, and not in rights.toml: say there what it is for"
     assert sorted(map(str, wanted - found)) == [], "in rights.toml, and not granted"
 
@@ -77,19 +101,26 @@ def _placed(right: Right, namespace: str, case: Case) -> Right:
 
 
 def test_every_right_has_one_documented_reason():
-    listed = [(right, part) for line in lines() for right in line.rights for part in line.parts or ("",)]
+    listed = [(one.account, right, part) for one in lines() for right in one.rights for part in one.parts or ("",)]
     assert len(listed) == len(set(listed))
     assert all(line.why for line in lines())
 
 
 def test_no_right_allows_privilege_escalation():
-    for right in (right for line in lines() for right in line.rights):
+    for right in (right for line in lines() if line.account == OPERATOR for right in line.rights):
         assert "*" not in (right.group, right.resource, right.verb), right
         assert right.verb not in ("escalate", "bind", "impersonate", "deletecollection"), right
         assert right.resource != "secrets" or right.verb == "create" or right.named, right
         assert right.resource not in ("serviceaccounts/token", "nodes/proxy", "namespaces"), right
         assert right.resource not in ("nodes", "pods/log") or right.verb == "get", right
         assert right.group not in ("admissionregistration.k8s.io", "apiextensions.k8s.io", "certificates.k8s.io"), right
+
+
+def test_the_page_reads_and_changes_nothing_but_as_a_user_where_that_cannot_be_limited():
+    verbs = {right.verb.rpartition(":")[2] for line in lines() if line.account == PAGE for right in line.rights}
+    assert verbs == {"get", "list", "watch", "user-info", "impersonate"}
+    whom = {right.resource for line in lines() for right in line.rights if right.verb.startswith("impersonate")}
+    assert not whom & {"secrets", "serviceaccounts", "uids"}
 
 
 def test_in_namespaced_mode_there_are_no_cluster_roles():
