@@ -13,7 +13,7 @@ from trainshed.client import ApiError, Forbidden
 from trainshed.client.job_reader import JobKind, JobReader, NoSuchJob
 from trainshed.client.kueue_reader import read_queue
 from trainshed.client.node_reader import read_nodes
-from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
+from trainshed.frameworks import ALL_VERSIONS
 from trainshed.plan.facts import Facts
 from trainshed.process import Clock
 from trainshed.views import attempts, replica_states, story
@@ -103,7 +103,7 @@ def framework_containers(document: Document, kind: JobKind) -> dict[str, str]:
 
 def framework_of(kind: JobKind) -> Framework:
     """Return the framework of a kind in its version; raises `NoSuchJob`."""
-    for framework in (*FRAMEWORKS, *MPI_VERSIONS.values()):
+    for framework in ALL_VERSIONS.values():
         if (framework.kind, framework.prefix) == (kind.kind, kind.prefix):
             return framework
     raise NoSuchJob(f"{kind.kind} of {kind.prefix.removeprefix('/apis/')} is not a kind that Trainshed runs")

@@ -16,14 +16,13 @@ from trainshed.api.actions import CreateDependent, CreatePod, CreateService, Cre
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Document, Job
 from trainshed.api.status import Status
-from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
+from trainshed.frameworks import ALL_VERSIONS
 from trainshed.manifests.manifest import Manifest
 from trainshed.manifests.nodes import BadManifest
 from trainshed.plan import plan
 
-KINDS = {(known.api_version, known.kind): known for known in (*FRAMEWORKS, *MPI_VERSIONS.values())}
 #: The names of the kinds, for messages.
-KNOWN = ", ".join(dict.fromkeys(kind for _, kind in KINDS))
+KNOWN = ", ".join(dict.fromkeys(kind for _, kind in ALL_VERSIONS))
 Creation = CreateSshSecret | CreateDependent | CreateService | CreatePod
 CREATIONS = (CreateSshSecret, CreateDependent, CreateService, CreatePod)
 
@@ -47,7 +46,7 @@ def select(manifests: Iterable[Manifest]) -> Selection:
     jobs: list[Manifest] = []
     others: list[Manifest] = []
     for manifest in manifests:
-        if manifest.head in KINDS:
+        if manifest.head in ALL_VERSIONS:
             jobs.append(manifest)
             continue
         if problem := _misspelt(*manifest.head):
@@ -58,11 +57,11 @@ def select(manifests: Iterable[Manifest]) -> Selection:
 
 def _misspelt(api_version: str, kind: str) -> str:
     """Return what is wrong with the apiVersion and kind of an object that was meant to be a job, if it was."""
-    versions = {known: [version for version, name in KINDS if name == known] for _, known in KINDS}
+    versions = {known: [version for version, name in ALL_VERSIONS if name == known] for _, known in ALL_VERSIONS}
     names = {known.lower(): known for known in versions}
     group = api_version.partition("/")[0]
     close = get_close_matches(kind.lower(), names, n=1, cutoff=ALIKE)
-    if group not in {version.partition("/")[0] for version, _ in KINDS} or not close:
+    if group not in {version.partition("/")[0] for version, _ in ALL_VERSIONS} or not close:
         return ""
     meant = names[close[0]]
     if kind != meant:
@@ -106,7 +105,7 @@ class RenderedObjects:
 
 def rendered(manifest: Document, namespace: str, job_defaults: JobDefaults) -> RenderedObjects:
     """Return the job of a manifest with the objects that the operator creates for it, none if the job has problems."""
-    framework = KINDS[manifest["apiVersion"], manifest["kind"]]
+    framework = ALL_VERSIONS[manifest["apiVersion"], manifest["kind"]]
     found, document = strict.problems(manifest, framework), without_nulls(manifest)
     given = {key: value for key, value in (document.get("metadata") or {}).items() if value is not None}
     given.pop("deletionTimestamp", None)  # of `kubectl get`; the user who applies the file means a new job
@@ -126,7 +125,7 @@ def rendered(manifest: Document, namespace: str, job_defaults: JobDefaults) -> R
 
 def without_nulls(manifest: Document) -> Document:
     """Return a job without the fields of its pod templates that are null, as the API server stores it."""
-    field, spec = KINDS[manifest["apiVersion"], manifest["kind"]].field, manifest.get("spec")
+    field, spec = ALL_VERSIONS[manifest["apiVersion"], manifest["kind"]].field, manifest.get("spec")
     groups = spec.get(field) if isinstance(spec, dict) else None
     if not (isinstance(spec, dict) and isinstance(groups, dict)):
         return manifest

@@ -11,9 +11,10 @@ import click
 
 from trainshed.api.foreign_text import one_line
 from trainshed.api.framework import JobDefaults
+from trainshed.frameworks import ALL_VERSIONS
 from trainshed.lint import RULES, findings
 from trainshed.manifests.manifest import Manifest
-from trainshed.rendering import KINDS, rendered, without_nulls
+from trainshed.rendering import rendered, without_nulls
 
 from . import sources
 
@@ -92,7 +93,7 @@ def _lines(manifest: Manifest, namespace: str, disabled: Collection[str]) -> Ite
     if job.problems:
         return
     subject = f"{job.kind} {job.name}"
-    for found in findings(without_nulls(manifest.document), job, KINDS[manifest.head], disabled):
+    for found in findings(without_nulls(manifest.document), job, ALL_VERSIONS[manifest.head], disabled):
         severity, place = ERROR if found.is_error else WARNING, one_line(manifest.place_of(found.path))
         yield FindingLine(
             place, *map(one_line, (subject, severity, found.rule, found.path, found.message, found.advice))

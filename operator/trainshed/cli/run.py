@@ -17,6 +17,7 @@ import click
 from trainshed import rendering
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Document
+from trainshed.frameworks import ALL_VERSIONS
 from trainshed.local import run as local_run
 from trainshed.local.failure_injection import InjectedFailure
 from trainshed.local.failure_injection import parse as parse_failure
@@ -233,4 +234,4 @@ def _job(document: Document, found: RenderedObjects, namespace: str) -> LocalJob
     objects = tuple(found)
     pods = tuple(item for item in objects if item["kind"] == "Pod")
     others = tuple(item for item in objects if item["kind"] != "Pod")
-    return LocalJob(named, found.job, rendering.KINDS[document["apiVersion"], document["kind"]], pods, others)
+    return LocalJob(named, found.job, ALL_VERSIONS[document["apiVersion"], document["kind"]], pods, others)

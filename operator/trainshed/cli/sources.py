@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 from trainshed import rendering
 from trainshed.api.framework import JobDefaults
+from trainshed.frameworks import ALL_VERSIONS
 from trainshed.local import pod_validation
 from trainshed.local.output import printable
 from trainshed.manifests.manifest import Manifest
@@ -80,7 +81,7 @@ def place_of(problem: str, manifest: Manifest, created: RenderedObjects) -> str:
     if kind != "pod":
         return manifest.place_of(path)
     role = next((role for role, pods in created.pods.items() if name in (pods[0].name, pods[-1].name)), "")
-    return manifest.place_of(f"spec.{rendering.KINDS[manifest.head].field}[{role}].template.{path}")
+    return manifest.place_of(f"spec.{ALL_VERSIONS[manifest.head].field}[{role}].template.{path}")
 
 
 def print_left_out(manifests: Iterable[Manifest]) -> None:

@@ -11,8 +11,8 @@ from trainshed.api.job import Document
 from trainshed.client import UNCALLED, ApiError, NotFound, Unavailable
 from trainshed.client.job_reader import JobKind
 from trainshed.client.transport import AlreadyExists
+from trainshed.frameworks import ALL_VERSIONS
 from trainshed.manifests.manifest import Manifest
-from trainshed.rendering import KINDS
 
 from .connection import sentence
 
@@ -40,7 +40,7 @@ def submission(manifest: Manifest, namespace: str, chosen: str) -> Submission:
     own = manifest.metadata.get("namespace") or namespace
     if chosen and own != chosen:
         raise click.ClickException(one_line(f"{manifest.place}: the job is of namespace {own}, and -n says {chosen}"))
-    framework = KINDS[manifest.head]
+    framework = ALL_VERSIONS[manifest.head]
     return Submission(manifest, own, JobKind(framework.kind, framework.plural, framework.prefix))
 
 

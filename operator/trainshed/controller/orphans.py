@@ -16,7 +16,7 @@ from trainshed.api import patches
 from trainshed.api.objects import ROLES, Dependent, Pod
 from trainshed.client import ApiError, Client, Forbidden, NotFound
 from trainshed.client.finalizers import release_finalizer
-from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
+from trainshed.frameworks import ALL_VERSIONS, MPI_VERSIONS
 from trainshed.frameworks.mpi import launcher_name
 from trainshed.plan import dependents
 
@@ -30,8 +30,6 @@ INTERVAL, LONGEST = 5.0, 300.0
 #: It takes less until another replica leads.
 STANDBY_MEMORY = 60.0
 
-#: All kinds, and both versions of MPIJob: another operator may run kinds that this one does not.
-ALL_FRAMEWORKS = (*FRAMEWORKS, MPI_VERSIONS["v2beta1"])
 #: The kind whose jobs have Roles.
 MPI = MPI_VERSIONS["v2beta1"].kind
 
@@ -172,8 +170,9 @@ async def owner_is_gone(client: Client, pod: Pod) -> bool:
     """Return whether the job that owns this pod no longer exists, read from the server; may raise an `ApiError`.
 
     Only the kind that the owner reference names is read: others may not be served, or the operator may not read them.
+    It is one of all versions, because another operator may run kinds that this one does not.
     """
-    for framework in (found for found in ALL_FRAMEWORKS if found.kind == pod.owner_kind):
+    for framework in (found for found in ALL_VERSIONS.values() if found.kind == pod.owner_kind):
         job = await client.read_job(framework, pod.namespace, pod.owner_name)
         if job is not None and job["metadata"]["uid"] == pod.owner:
             return False

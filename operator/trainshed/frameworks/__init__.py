@@ -20,6 +20,8 @@ from .xgboost import XGBOOST
 FRAMEWORKS = (TENSORFLOW, PYTORCH, XGBOOST, PADDLE, JAX, MPI)
 #: The versions of MPIJob. A cluster serves one of them, because their specs differ and there is no conversion webhook.
 MPI_VERSIONS = {framework.version: framework for framework in (MPI, MPI_V2BETA1)}
+#: All of them, by the version of their API and their kind.
+ALL_VERSIONS = {(known.api_version, known.kind): known for known in (*FRAMEWORKS, MPI_V2BETA1)}
 
 
 def served(mpi_version: str, kinds: Collection[str] = ()) -> tuple[Framework, ...]:
@@ -28,4 +30,4 @@ def served(mpi_version: str, kinds: Collection[str] = ()) -> tuple[Framework, ..
     return tuple(framework for framework in known if not kinds or framework.kind in kinds)
 
 
-__all__ = ["FRAMEWORKS", "MPI_VERSIONS", "served"]
+__all__ = ["ALL_VERSIONS", "FRAMEWORKS", "MPI_VERSIONS", "served"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -47,6 +46,7 @@ from trainshed.views.post_mortem import Table
 from . import job_history
 from .drawings import curves, patterns, time_bar, timeline
 from .pages import layout
+from .pages.story_chapter import chapter
 from .report_content import JobReport, cause_tables, first_tables, last_tables, made, spec_text
 from .seen_facts import facts_of, lives_of
 
@@ -56,8 +56,6 @@ DARK = "(prefers-color-scheme: dark)"
 STATIC = Path(__file__).parent / "static"
 #: The columns whose cells may be broken anywhere, and take the room that there is.
 LONG = ("Image", "Message", "Variables of the user")
-#: What begins a line of a log within a chapter.
-LOG_LINE = "| "
 
 
 def as_html(report: JobReport) -> str:
@@ -138,20 +136,7 @@ def _row(names: tuple[str, ...], cells: tuple[str, ...]) -> Element:
 def _story(found: tuple[Chapter, ...]) -> Element | None:
     if not found:
         return None
-    return section(".story")[h2["What happened"], dl[(div[dt[one.title], dd[_lines(one)]] for one in found)]]
-
-
-def _lines(found: Chapter) -> Iterator[Element]:
-    log: list[str] = []
-    for line in (*found.lines, ""):
-        if line.startswith(LOG_LINE):
-            log.append(line.removeprefix(LOG_LINE))
-            continue
-        if log:
-            yield pre["\n".join(log)]
-            log = []
-        if line:
-            yield p[line]
+    return section(".story")[h2["What happened"], dl[map(chapter, found)]]
 
 
 def _timeline(report: JobReport) -> Element | None:

@@ -15,7 +15,7 @@ from trainshed.api.job import Document
 from trainshed.api.objects import Pod
 from trainshed.client.decode import PodObject
 from trainshed.client.decode import pod as decoded
-from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
+from trainshed.frameworks import ALL_VERSIONS
 from trainshed.plan.facts import Facts
 
 from .model import JobFile, PodLife, SeenPod
@@ -23,9 +23,7 @@ from .model import JobFile, PodLife, SeenPod
 
 def framework_of(document: Document) -> Framework | None:
     """Return the framework of a job by its kind and version, None for one of another operator."""
-    wanted = (parse_text(document.get("kind")), parse_text(document.get("apiVersion")))
-    known = (*FRAMEWORKS, *MPI_VERSIONS.values())
-    return next((found for found in known if (found.kind, found.api_version) == wanted), None)
+    return ALL_VERSIONS.get((parse_text(document.get("apiVersion")), parse_text(document.get("kind"))))
 
 
 def lives_of(pods: tuple[SeenPod, ...]) -> tuple[PodLife, ...]:

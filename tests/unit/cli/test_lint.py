@@ -13,9 +13,9 @@ from docs.how_to import FOLDER, jobs
 from trainshed.api import parse
 from trainshed.api.framework import JobDefaults
 from trainshed.cli import cli
+from trainshed.frameworks import ALL_VERSIONS
 from trainshed.lint import DISABLE, RULES, Finding, findings
 from trainshed.manifests import writer
-from trainshed.rendering import KINDS
 
 ROOT = Path(__file__).parents[3]
 GPU, MEMORY = {"nvidia.com/gpu": 8}, {"memory": "64Gi"}
@@ -68,7 +68,7 @@ def lint(job: dict, *arguments: str) -> Result:
 
 def said(job: dict, *disabled: str) -> list[Finding]:
     """What the rules say, without the command."""
-    framework = KINDS[job["apiVersion"], job["kind"]]
+    framework = ALL_VERSIONS[job["apiVersion"], job["kind"]]
     parsed = parse.job(job, framework, JobDefaults())
     assert parsed.problems == ()
     return findings(job, parsed, framework, disabled)

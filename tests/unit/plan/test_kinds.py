@@ -6,10 +6,10 @@ import pytest
 
 from support import jobs
 from support.builders import FRAMEWORKS, a_job, a_pod, at, deleted, look, made, message, pods_of, running, states
-from trainshed import rendering
 from trainshed.api import parse
 from trainshed.api.actions import Snapshot
 from trainshed.api.framework import JobDefaults
+from trainshed.frameworks import ALL_VERSIONS
 from trainshed.plan import plan
 
 #: kind, roles, who decides, and how v1 calls the job.
@@ -79,7 +79,7 @@ def test_a_group_that_lost_a_member_starts_again_as_a_whole(kind, roles):
     "containers",
     [5, {"a": 1}, [3], [{"command": 5}], [{"args": {"a": 1}}], [{"resources": 3}], [{"resources": {"limits": 3}}]],
 )
-@pytest.mark.parametrize("framework", rendering.KINDS.values(), ids=lambda framework: framework.api_version[-2:])
+@pytest.mark.parametrize("framework", ALL_VERSIONS.values(), ids=lambda framework: framework.api_version[-2:])
 def test_a_started_job_is_suspended_whatever_another_crd_has_accepted_as_containers(framework, containers):
     document = jobs.smallest(framework.kind, "mnist", policy={"suspend": True})
     for role in jobs.KINDS[framework.kind].least:

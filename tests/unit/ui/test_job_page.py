@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
-
 import msgspec
 import pytest
 
 from support.broken_jobs import BROKEN, WELL, lives
 from support.builders import at
+from support.page_text import Page
 from support.played_jobs import Life, Play, a_document
 from trainshed.api import status_codec
 from trainshed.ui.model import JobFile, PageFrame, Sample
 from trainshed.ui.pages import job, job_yaml, ranks
 
 FRAME = PageFrame(at(0), place="cluster dev")
-
-
-class Page(HTMLParser):
-    """A page as a reader has it: its words in their order, and its elements with their attributes."""
-
-    def __init__(self, html: object) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self._words: list[str] = []
-        self.feed(str(html))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self._words.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self._words).split())
 
 
 def page_of(name: str) -> Page:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from html.parser import HTMLParser
 
 import pytest
 
 from support.broken_jobs import BROKEN, WELL
 from support.builders import FRAMEWORKS, T0, at
+from support.page_text import Page
 from trainshed.api import parse
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job_record import Curve, Ended, Point, Versions, decode, encode
@@ -22,26 +22,6 @@ from trainshed.ui.report_reading import of_record
 RUNS = Versions("1.2.3", "v1.36.1")
 SECRET = "hunter2-hunter2"
 EVIL = "</style><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\x1b[31m\u202e\n# x\n```\n| a |"
-
-
-class Page(HTMLParser):
-    """A page as a reader has it: its elements with their attributes, and its words."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.words: list[str] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
 
 
 def report_of(name: str) -> JobReport:

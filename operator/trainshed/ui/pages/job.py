@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from htpy import Element, Node, dd, div, dl, dt, fragment, h2, p, pre, section, span, strong
+from htpy import Element, div, dl, fragment, h2, p, section, span
 
 from trainshed.api.coerce import as_mapping, parse_text
 from trainshed.api.foreign_text import one_line
@@ -16,17 +15,16 @@ from trainshed.ui.job_history import History
 from trainshed.ui.model import JobFile, PageFrame
 from trainshed.ui.seen_facts import facts_of, lives_of
 from trainshed.views import rows as view_rows
-from trainshed.views.chapter import Chapter, Story
+from trainshed.views.chapter import Story
 
 from . import actions, job_head, job_tables, layout
 from .job_head import NOTHING, Query
+from .story_chapter import chapter
 
 #: The chapter that is shown first, those that say why a job does not run, and the one that is shown last.
 ADVICE, CAUSES, ASKED = "What to do", ("Failure", "Blocked", "Queue"), "Asked for"
 #: The states of jobs that need nobody.
 SETTLED = ("Running", "Succeeded", "Created")
-#: What begins a line of a log within a chapter.
-LOG_LINE = "| "
 
 
 def page(file: JobFile, frame: PageFrame, query: Query = NOTHING) -> Element:
@@ -86,39 +84,10 @@ def _story(story: Story, state: str, *, urgent: bool) -> Element:
     others = [one for one in story.chapters if one not in causes and one not in advice]
     others.sort(key=lambda one: one.title == ASKED)
     return section(".story", aria_label="What happened")[
-        dl(class_=f"causes {layout.colour_of(state)}")[map(_chapter, causes)] if causes else None,
+        dl(class_=f"causes {layout.colour_of(state)}")[map(chapter, causes)] if causes else None,
         (div(".advice")[h2[one.title], (p[line] for line in one.lines)] for one in advice),
-        dl[map(_chapter, others)],
+        dl[map(chapter, others)],
     ]
-
-
-def _chapter(one: Chapter) -> Element:
-    return div[dt[one.title], dd[_lines(one.lines)]]
-
-
-def _lines(lines: Sequence[str]) -> Iterator[Element]:
-    """Yield lines as paragraphs; those of a log together, as they were printed."""
-    log: list[str] = []
-    for line in lines:
-        if line.startswith(LOG_LINE):
-            log.append(line.removeprefix(LOG_LINE))
-            continue
-        if log:
-            yield pre(tabindex="0")["\n".join(log)]
-            log = []
-        yield p[_with_commands(line)]
-    if log:
-        yield pre(tabindex="0")["\n".join(log)]
-
-
-def _with_commands(line: str) -> Iterator[Node]:
-    """Yield a sentence with the words before its first colon set off, if they name a reason."""
-    reason, colon, rest = line.partition(": ")
-    if colon and reason.isalnum() and reason[:1].isupper():
-        yield strong[reason]
-        yield f": {rest}"
-    else:
-        yield line
 
 
 def _timeline(file: JobFile, found: History, *, whole: bool) -> Element:
