@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from support.broken_jobs import BROKEN, WELL
 from support.browsing import Visitor, screenshots
 from support.builders import at
-from trainshed.ui.access import CONTENT_SECURITY_POLICY
+from trainshed.ui.access import HEADERS
 from trainshed.ui.application import STATIC
 from trainshed.ui.model import PageFrame
 from trainshed.ui.pages import job, ranks
@@ -42,7 +42,7 @@ def answer(route: Route) -> None:
     play, now = (BROKEN | WELL)[name]()
     draw = ranks.page if place else job.page
     html = str(draw(play.file(now), PageFrame(at(now), place="cluster dev")))
-    route.fulfill(body=html, content_type="text/html", headers={"Content-Security-Policy": CONTENT_SECURITY_POLICY})
+    route.fulfill(body=html, content_type="text/html", headers=HEADERS)
 
 
 def is_wider_than_the_window(page: Page) -> bool:
