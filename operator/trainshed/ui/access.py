@@ -31,7 +31,8 @@ HEADERS = {
 }
 #: The paths that need no session: they are the same for all.
 PUBLIC = "/static/"
-READS = ("GET", "HEAD")
+#: The method by which a browser follows a link: what only looks at one, such as a preview, does not use it up.
+ENTERS = "GET"
 #: Where a request of the page itself, or one that the user has typed, comes from (Fetch Metadata).
 OWN_SITES = ("same-origin", "none")
 
@@ -102,7 +103,7 @@ def guard(access: Access, refused: Callable[[web.Request], web.Response]) -> Mid
             return web.Response(status=421, text="This server is reached by 127.0.0.1 or localhost only.\n")
         if request.path.startswith(PUBLIC):
             return await handler(request)
-        if request.method in READS and (token := request.query.get("token", "")):
+        if request.method == ENTERS and (token := request.query.get("token", "")):
             return _entered(access, request, token) or refused(request)
         if not access.knows(request):
             return refused(request)
@@ -116,10 +117,20 @@ def _entered(access: Access, request: web.Request, token: str) -> web.Response |
     session = access.enter(token)
     if not session and not access.knows(request):
         return None
-    response = web.Response(status=303, headers={"Location": str(request.rel_url.without_query_params("token"))})
+    response = web.Response(status=303, headers={"Location": without_token(request)})
     if session:
         response.set_cookie(access.cookie, session, httponly=True, samesite="Strict", path="/")
     return response
+
+
+def without_token(request: web.Request) -> str:
+    """Return where a request without its token leads: always to a path of this server.
+
+    What begins with two slashes, of either kind, is the name of another server for browsers.
+    """
+    url = request.rel_url.without_query_params("token")
+    path = "/" + url.raw_path.lstrip("/\\")
+    return f"{path}?{url.raw_query_string}" if url.raw_query_string else path
 
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from aiohttp import web
 from htpy import Renderable, a
 
-from .access import Access, add_headers, guard
+from .access import Access, add_headers, guard, without_token
 from .base_path import own_path
 from .changes import Changes
 from .cluster_logs import ApiLogs
@@ -27,8 +27,8 @@ from .stories import Stories
 
 STATIC = Path(__file__).parent / "static"
 LOOPBACK = "127.0.0.1"
-#: The most bytes of a form.
-MOST_FORM = 16 * 1024
+#: How forms of the page are sent, and the most bytes of one.
+FORM, MOST_FORM = "application/x-www-form-urlencoded", 16 * 1024
 #: Seconds that requests have when the server ends.
 GRACE = 0.5
 #: The path of one job, to which its pages add.
@@ -80,7 +80,8 @@ class Site:
 
     async def act(self, request: web.Request) -> web.Response:
         """Do what a form asks for, and lead back to the page of the job."""
-        address, form = address_in(request), await request.post()
+        address = address_in(request)
+        form = await request.post() if request.content_type == FORM else {}
         file = self.feed.file(address)
         if not self.access.is_own_form(request, str(form.get("csrf", ""))):
             return self.refused(request)
@@ -161,7 +162,7 @@ class Site:
     def refused(self, request: web.Request) -> web.Response:
         """Return the answer to who has no session; if the browser has one, the link in it is enough."""
         text = "Open the link that trainshed ui has printed: it opens this page once, in one browser."
-        known = a(href=str(request.rel_url.without_query_params("token")))["Go on"]
+        known = a(href=without_token(request))["Go on"]
         title = "This page is for who has started it"
         return answer(layout.message(PageFrame(self.feed.now()), title, text, ["Opened before? ", known]), 403)
 

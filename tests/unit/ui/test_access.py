@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from support.pages import Jobs, opened
 
 
 async def enter(site, browser) -> None:
-    answer = await browser.get(site.access.new_link(), allow_redirects=False)
+    await enter_by(browser, site.access.new_link())
+
+
+async def enter_by(browser, link: str) -> None:
+    answer = await browser.get(link, allow_redirects=False)
     assert (answer.status, answer.headers["Location"]) == (303, "/")
 
 
@@ -86,3 +92,44 @@ async def test_a_page_that_changes_nothing_has_no_way_to_change():
 async def test_the_server_is_reached_from_this_machine_only():
     async with opened(Jobs()) as (site, _):
         assert {origin.rpartition(":")[0] for origin in site.access.origins} == {"http://127.0.0.1", "http://localhost"}
+
+
+@pytest.mark.parametrize(
+    "path", ["//evil.test/", "///evil.test/", "/\\evil.test/", "/\\/evil.test/", "//evil.test/?text=a"]
+)
+async def test_a_link_never_leads_to_another_server(path):
+    async with opened(Jobs()) as (site, _):
+        token = site.access.new_link().partition("=")[2]
+        joint = "&" if "?" in path else "?"
+        wanted = "/evil.test/" + path.partition("?")[1] + path.partition("?")[2]
+        refused = await sent(site, "GET", f"{path}{joint}token=wrong")
+        assert f'<a href="{wanted}">Go on</a>' in refused
+        entered = await sent(site, "GET", f"{path}{joint}token={token}")
+        assert f"\r\nLocation: {wanted}\r\n" in entered
+
+
+async def test_what_only_looks_at_a_link_does_not_use_it_up():
+    async with opened(Jobs()) as (site, browser):
+        link = site.access.new_link()
+        assert (await browser.head(link, allow_redirects=False)).status == 403
+        await enter_by(browser, link)
+
+
+@pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "multipart/form-data", "text/plain", "a/b/c"])
+async def test_a_form_of_another_kind_is_refused(kind):
+    async with opened(Jobs(), may_change=True) as (site, browser):
+        await enter(site, browser)
+        headers = {"Origin": site.access.origins[0], "Content-Type": kind}
+        answer = await browser.post(
+            "/jobs/ml/pytorchjob/mnist/delete", data=f"csrf={site.access.csrf}", headers=headers
+        )
+        assert answer.status == 403
+
+
+async def sent(site, verb: str, path: str) -> str:
+    """Return the answer to a request whose path is sent as it is."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", site.access.port)
+    writer.write(f"{verb} {path} HTTP/1.1\r\nHost: 127.0.0.1:{site.access.port}\r\nConnection: close\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    return answer.decode()
