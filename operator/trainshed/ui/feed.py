@@ -225,7 +225,7 @@ class Feed:
         known[uid] = SeenPod(pod, self.now() if change.deleted else None)
         if change.deleted:
             gone = [one for one, seen in known.items() if seen.removed]
-            for one in gone[: len(gone) - MOST_REMOVED_PODS]:
+            for one in gone[: max(0, len(gone) - MOST_REMOVED_PODS)]:
                 del known[one]
         if (address := self._addresses.get(job)) and not self._entries[address].deleted:
             self._entries[address].revision = self._note()
@@ -238,7 +238,7 @@ class Feed:
             ((entry.deleted, address) for address, entry in self._entries.items() if entry.deleted),
             key=lambda found: found[0],
         )
-        for _, address in deleted[: len(deleted) - MOST_DELETED_JOBS]:
+        for _, address in deleted[: max(0, len(deleted) - MOST_DELETED_JOBS)]:
             self._drop(self._entries.pop(address).uid)
 
     def _drop(self, uid: str) -> None:

@@ -66,7 +66,7 @@ class Stories:
             return kept
         self._kept.pop(address, None)
         self._kept[address] = told = Told(newest, kept.revision == newest, now, story, events)
-        for old in list(self._kept)[: len(self._kept) - MOST_STORIES]:
+        for old in list(self._kept)[: max(0, len(self._kept) - MOST_STORIES)]:
             del self._kept[old]
             self._turns.pop(old, None)
         return told

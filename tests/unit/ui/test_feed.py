@@ -6,9 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+import pytest
+
 from support.pages import Jobs
 from support.virtual_time import in_virtual_time
 from trainshed.client import UNAUTHORIZED, ApiError, Forbidden, Unavailable
+from trainshed.client.job_watch import Change
+from trainshed.ui.feed import MOST_DELETED_JOBS, MOST_REMOVED_PODS, Listed
 from trainshed.ui.model import Address
 from trainshed.ui.samples import MOST_SAMPLES, main_metric, values_of
 
@@ -110,6 +114,36 @@ def test_reports_become_samples_that_span_the_whole_job():
         assert values_of(samples, "train_loss")[-1] == (MOST_SAMPLES + 9) / 2
 
     followed(jobs, test)
+
+
+@pytest.mark.parametrize("number", [MOST_REMOVED_PODS // 2 + 20, MOST_REMOVED_PODS + 20])
+def test_pods_that_are_gone_stay_known_as_far_as_there_is_room(number: int):
+    jobs = Jobs()
+    jobs.create("PyTorchJob", "mnist")
+
+    async def test() -> None:
+        uid = jobs.feed.file(MNIST).document["metadata"]["uid"]
+        for name in range(number):
+            jobs.feed._pod(Change(seen_pod(str(name), uid), deleted=True))
+        kept = [seen.document["metadata"]["uid"] for seen in jobs.feed.file(MNIST).pods]
+        assert kept == [f"pod-{name}" for name in range(number)][-MOST_REMOVED_PODS:]
+
+    followed(jobs, test)
+
+
+def seen_pod(name: str, uid: str) -> dict:
+    body = pod(name, uid)
+    return body | {"metadata": body["metadata"] | {"uid": f"pod-{name}"}}
+
+
+@pytest.mark.parametrize("number", [MOST_DELETED_JOBS // 2 + 10, MOST_DELETED_JOBS + 10])
+def test_jobs_that_are_gone_stay_known_as_far_as_there_is_room(number: int):
+    feed = Jobs().feed
+    for name in map(str, range(number)):
+        job = {"kind": "PyTorchJob", "metadata": {"namespace": "ml", "name": name, "uid": name}}
+        feed._job(Change(Listed(job, dict), deleted=False))
+        feed._job(Change(Listed(job, dict), deleted=True))
+    assert [file.address.name for file in feed.files()] == list(map(str, range(number)))[-MOST_DELETED_JOBS:]
 
 
 class Refusing:
