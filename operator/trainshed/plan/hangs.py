@@ -152,13 +152,18 @@ def _due(facts: Facts, steps: Steps) -> datetime:
 
 
 def _steps(facts: Facts) -> Steps | None:
-    steps, begun = facts.snapshot.signs.steps, facts.once(_begun)
-    return steps if steps and (begun is None or steps.advanced >= begun) else None
+    steps = facts.snapshot.signs.steps
+    return steps if steps and _is_of_this_run(facts, steps.advanced) else None
 
 
 def _operations(facts: Facts) -> Operations | None:
-    found, begun = facts.snapshot.signs.operations, facts.once(_begun)
-    return found if found and (begun is None or found.moved >= begun) else None
+    found = facts.snapshot.signs.operations
+    return found if found and _is_of_this_run(facts, found.moved) else None
+
+
+def _is_of_this_run(facts: Facts, time: datetime) -> bool:
+    begun = facts.once(_begun)
+    return begun is None or time >= begun
 
 
 def moved(facts: Facts) -> tuple[datetime, ...]:

@@ -194,6 +194,9 @@ def _begun(facts: Facts, after: Status, now: datetime) -> TimeSpent:
 
 def _moves(facts: Facts, first: JobPhase | None, begin: datetime, end: datetime) -> Iterator[Move]:
     """Yield when the job has come into which phase from the beginning of the phase `first` on."""
+    if first in (None, JobPhase.SCHEDULING) and _is_being_scheduled(facts):
+        yield begin, JobPhase.SCHEDULING
+        return
     stages, changes = _stages(facts, first, begin)
     restarting, starting, phase = first is JobPhase.RESTART, first in (None, JobPhase.SCHEDULING), first
     for time, step in groupby(sorted(changes), key=lambda change: change[0]):
@@ -216,6 +219,28 @@ def _moves(facts: Facts, first: JobPhase | None, begin: datetime, end: datetime)
         elif there is not None:
             phase = PHASES[there]
         yield max(begin, time), phase
+
+
+def _is_being_scheduled(facts: Facts) -> bool:
+    """Return whether a replica has had no node so far, and none has ended a run: what the others do does not matter.
+
+    This is so for as long as the pods of a large job are being created, with a status for some of them each time.
+    """
+    if facts.failed:
+        return False
+    there = Counter(replica.role for replica in facts.current)
+    waits = any(
+        there[role] + len(facts.done[role]) < group.count and _absent(facts, role) is Stage.ABSENT
+        for role, group in facts.groups.items()
+    )
+    for replica, pod in facts.current.items():
+        if pod.quiet:
+            continue
+        if any(container.exit_code is not None or container.before for container in pod.containers):
+            return False
+        begun = pod.scheduled or any(container.started for container in pod.containers)
+        waits = waits or not (begun or pod.over or facts.finished(replica))
+    return waits
 
 
 def _stages(

@@ -14,7 +14,7 @@ from trainshed.api.objects import Container, Pod, TerminatedState
 from trainshed.api.signs import Signs, Steps
 from trainshed.api.status import Status
 from trainshed.api.time_spent import NOTHING, JobPhase, TimeSpent
-from trainshed.plan import plan
+from trainshed.plan import phases, plan
 from trainshed.plan.facts import Facts
 from trainshed.plan.phases import with_time_spent
 
@@ -242,6 +242,25 @@ def test_it_does_not_matter_when_else_the_operator_looks_or_another_one_takes_ov
     job, lives, looks, changes, expected = TABLE[name]
     spent = played(job, lives, [*looks, *(look for look in more if look < looks[-1])], changes)
     assert totals(spent, looks[-1]) == expected
+
+
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("name", TABLE)
+def test_it_does_not_matter_that_the_others_are_left_out_while_a_replica_has_no_node(name, number, monkeypatch):
+    job, lives, looks, changes, _ = TABLE[name]
+    looks = [*looks, *range(number, int(looks[-1]), 4)]
+    spent = played(job, lives, looks, changes)
+    monkeypatch.setattr(phases, "_is_being_scheduled", lambda _facts: False)
+    assert played(job, lives, looks, changes) == spent
+
+
+def test_the_pods_of_a_job_that_is_being_created_are_not_followed(monkeypatch):
+    job = a_job("PyTorchJob", master=1, worker=5, created=T0)
+    monkeypatch.setattr(phases, "_stages", lambda *_: pytest.fail("the stages of all pods were asked for"))
+    there = [a_pod(f"worker-{index}", "Running", scheduled=at(1), created=at(0)) for index in range(4)]
+    assert stored(job, *there, status=Status(), now=5).phase is JobPhase.SCHEDULING
+    waiting = [a_pod(replica, "Pending", containers=(), created=at(0)) for replica in ("master-0", "worker-4")]
+    assert stored(job, *there, *waiting, status=Status(), now=5).phase is JobPhase.SCHEDULING
 
 
 def stored(job: Job, *pods: Pod, status: Status, now: float) -> TimeSpent:
