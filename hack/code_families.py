@@ -1,6 +1,6 @@
 """Counts the lines of Python of the product, of its tests and of their tools, by family: `make sizes`.
 
-The share of tests and tools in lines of the product may only fall. Whoever makes it smaller lowers MOST.
+The share of tests and tools in lines of the product may only fall. The change that makes it smaller lowers MOST.
 """
 
 from __future__ import annotations

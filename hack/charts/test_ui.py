@@ -66,9 +66,9 @@ def test_the_operators_selectors_do_not_find_it():
 
 def test_it_runs_as_the_operator_does():
     operator = next(item for item in rendered(*ON) if item["kind"] == "Deployment" and item not in page())
-    ours, theirs = (item["spec"]["template"]["spec"] for item in (own("Deployment"), operator))
-    assert ours["securityContext"] == theirs["securityContext"]
-    (one,), (other,) = ours["containers"], theirs["containers"]
+    shown, runs = (item["spec"]["template"]["spec"] for item in (own("Deployment"), operator))
+    assert shown["securityContext"] == runs["securityContext"]
+    (one,), (other,) = shown["containers"], runs["containers"]
     for part in ("image", "securityContext", "readinessProbe", "livenessProbe"):
         assert one[part] == other[part]
     assert {"requests", "limits"} <= one["resources"].keys()

@@ -15,7 +15,7 @@ from . import shown_jobs
 STATIC = Path(ui.__file__).parent / "static"
 #: The width of the pictures, and that of a rem, in px.
 WIDTH, REM = 1200, 15
-#: What a picture does not need: what is closed, and what is said to those who point at a place.
+#: What a picture does not need: what is closed, and what a pointer shows.
 UNSEEN = re.compile(r"<details.*?</details>|<title>.*?</title>", re.DOTALL)
 #: The beginning of an element, and its attributes; those that styles do not need are left out.
 START = re.compile(r'<([a-zA-Z][a-zA-Z0-9]*)((?:\s+[^\s=>"/]+(?:="[^"]*")?)*)\s*>')

@@ -96,7 +96,7 @@ def reports(speed: float, total: int, *runs: Run) -> Reports:
 
 
 def _broken() -> Iterator[Shown]:
-    """Yield jobs that need somebody, from those that tests have prepared."""
+    """Yield jobs that need attention, from those that tests have prepared."""
     for prepared, name, namespace in (
         ("stalled", "gpt-pretrain", "nlp"),
         ("image-pull", "segment-cells", "vision"),

@@ -1,4 +1,4 @@
-"""Reads what the planner knows about a job, and what else its story is told of."""
+"""Reads what the planner knows about a job, and what else its story is made of."""
 
 from __future__ import annotations
 

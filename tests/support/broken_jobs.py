@@ -1,4 +1,4 @@
-"""Ten broken jobs, and some that are well, as the pages show them: each with the time at which somebody looks."""
+"""Ten broken jobs, and some that are well, as the pages show them: each with the time at which it is looked at."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _launched(player: Playwright) -> Iterator[Browser]:
 
 
 class Visitor:
-    """Somebody with a browser of their own, which has complained about nothing at the end."""
+    """A user with a browser, which has complained about nothing at the end."""
 
     def __init__(self, context: BrowserContext) -> None:
         self.context, self.complaints = context, []

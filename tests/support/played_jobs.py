@@ -1,4 +1,4 @@
-"""Jobs whose pods live as they are told: the planner sees their documents as time goes on, and makes the status.
+"""Jobs whose pods live as a test says: the planner sees their documents as time goes on, and makes the status.
 
 So a page is drawn from what the API server would have, and what it must show is known to the second.
 """

@@ -66,7 +66,7 @@ SMALL_MODULES = {
     "trainshed.plan.messages.gang_scheduling": "the sentences of one topic",
     "trainshed.client.ownership": "what users read about objects of others, apart from the verbs",
     "trainshed.plan.init_containers": "what admission looks at, apart from what a pod does",
-    "trainshed.views.markdown": "the format of other programs, apart from what is told",
+    "trainshed.views.markdown": "the format of other programs, apart from what is said",
     "trainshed.views.log_lines": "what a terminal shows of a log, apart from how logs are read",
     "trainshed.cli.job_documents": "the format of another program, apart from what is read",
     "trainshed.cli.finished": "records, which only this option of a command reads",

@@ -25,7 +25,7 @@ DIGITS = 4
 #: An interval between two steps that is as much longer than all others, and has so many seconds, is a pause that says
 #: nothing about the pace, such as a hang that ended by itself; one that comes again, such as an evaluation, is no such.
 PAUSE_RATIO, PAUSE_SECONDS = 5.0, 30.0
-#: With fewer intervals no pause can be told from a slow training.
+#: With fewer intervals a pause cannot be distinguished from a slow training.
 FEWEST_INTERVALS = 3
 
 

@@ -75,7 +75,7 @@ class _Open:
 
 
 class JobRecords(Observer):
-    """Is told of reconciles; jobs that do not ask cost one look at a field of the job.
+    """Hears of reconciles; jobs that do not ask cost the reading of one field.
 
     `run` writes, without end. `tell` writes an Event about a job of which no record can be kept.
     """
@@ -94,12 +94,12 @@ class JobRecords(Observer):
         self._versions = Versions(operator=version("trainshed"))
 
     def on_reconcile(self, snapshot: Snapshot) -> None:
-        """Look at a job that is reconciled: it may have ended before this process saw it."""
+        """Check a job that is reconciled: it may have ended before this process saw it."""
         if snapshot.job.record:
             self._saw(snapshot, snapshot.status)
 
     def on_status_stored(self, snapshot: Snapshot, after: Status) -> None:
-        """Look at a job whose status has been stored."""
+        """Check a job whose status has been stored."""
         if snapshot.job.record:
             self._saw(snapshot, after)
 

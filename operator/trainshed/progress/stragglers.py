@@ -23,7 +23,7 @@ from .nccl_ras import Communicator, Poll, RasRank, why_not_judged
 ENOUGH, LOST, KEEPS, MEDIANS = 8, 3, 4, 2
 #: The most ranks that are named, and those that may be under suspicion: the ones that lag most.
 MOST_NAMED, MOST_SUSPECTS = 3, 256
-#: How many operations of a rank are told apart.
+#: How many operations of a rank are distinguished.
 MOST_COUNT = 2**64 - 1
 #: The operations that all ranks of a communicator begin together.
 TOGETHER = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce")

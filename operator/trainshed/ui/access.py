@@ -1,4 +1,4 @@
-"""Who may see the page: whoever has opened the link that was printed, from the page itself and from nowhere else."""
+"""Who may see the page: the browser that has opened the printed link, from the page itself and from nowhere else."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Access:
     def __init__(self, *, may_change: bool = False) -> None:
         self.may_change, self.port = may_change, 0
         self.csrf = secrets.token_urlsafe(TOKEN_BYTES)
-        self._token = ""
+        self._token: str | None = None
         self._sessions: list[str] = []
 
     @property
@@ -66,9 +66,9 @@ class Access:
 
     def enter(self, token: str) -> str:
         """Return a new session for the token of a link, which is used up; empty if it is not the token."""
-        if not self._token or not _same(token, self._token):
+        if self._token is None or not _same(token, self._token):
             return ""
-        self._token = ""
+        self._token = None
         self._sessions = [*self._sessions[1 - MOST_SESSIONS :], secrets.token_urlsafe(TOKEN_BYTES)]
         return self._sessions[-1]
 

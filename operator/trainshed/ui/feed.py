@@ -63,8 +63,8 @@ class _Entry:
 class Feed:
     """Follows the jobs of a namespace, or of all if it is empty, and their pods, with the rights of the reader.
 
-    `revision` grows with each change, from that of a feed whose readers go on with this one; `changed` returns the jobs
-    that have changed since one. What is gone stays known for as long as there is room for it.
+    `revision` grows with each change, from that of a feed whose readers continue with this one; `changed` returns the
+    jobs that have changed since one. What is gone stays known for as long as there is room for it.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class Feed:
             self._note()
 
     def _note(self) -> int:
-        """Note a change, and wake those who wait for one; return its revision."""
+        """Note a change, and wake all that wait for one; return its revision."""
         self.revision += 1
         self._news.set()
         self._news = asyncio.Event()

@@ -164,7 +164,7 @@ def _suspension(facts: Facts) -> Iterator[Span]:
 def _with_earlier(facts: Facts, row: Row, spans: Sequence[Span]) -> Row:
     """Return the row with the attempts of before whose pods were not seen, as far as the status has them.
 
-    A restart of all replicas ended an attempt of each; one of fewer is told of the replica that failed.
+    A restart of all replicas ended an attempt of each; one of fewer is shown at the replica that failed.
     """
     attempts_of = [span for span in spans if span.act is Act.RUNNING]
     found, marks = [], []

@@ -1,6 +1,7 @@
-"""Whose request it is, by what an authenticating proxy says in headers; the page itself asks nobody for a password.
+"""Whose request it is, by what an authenticating proxy says in headers; the page itself asks for no password.
 
-Who can reach the server past the proxy can say to be anybody. A NetworkPolicy or the secret of the proxy prevents that.
+A client that reaches the server past the proxy can say to be any user. A NetworkPolicy or the secret of the proxy
+prevents that.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from multidict import CIMultiDictProxy
 from trainshed.client.credentials import Headers
 
 #: The header in which the proxy sends its secret.
-SECRET_HEADER = "X-Trainshed-Proxy-Secret"  # noqa: S105 - its name
+SECRET_HEADER = "X-Trainshed-Proxy-Secret"  # noqa: S105 # nosec B105 - its name
 #: The most characters of the name of a user or a group, and groups of a user: directories know thousands.
 MOST_CHARACTERS, MOST_GROUPS = 256, 512
 #: Kubernetes' own users and groups, such as system:masters: no directory of people has them.

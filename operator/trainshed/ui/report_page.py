@@ -82,7 +82,7 @@ def _css() -> Markup:
     They are files of this package, and close no element.
     """
     texts = ((STATIC / name).read_text(encoding="utf-8") for name in ("style.css", "job.css", "report.css"))
-    return Markup("\n".join(texts).replace(DARK, f"screen and {DARK}"))  # noqa: S704 - not from outside
+    return Markup("\n".join(texts).replace(DARK, f"screen and {DARK}"))  # noqa: S704 # nosec B704 - not from outside
 
 
 def _content(report: JobReport) -> Node:

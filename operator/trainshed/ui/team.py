@@ -1,4 +1,4 @@
-"""The page for a team: a feed for each user and namespace, so that nobody is shown what the API server refuses them."""
+"""The page for a team: a feed for each user and namespace, so that no user is shown what the API server refuses."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class UserFeed(Generic[SiteT]):
         return bool(self._refused())
 
     def is_idle(self, now: float) -> bool:
-        """Return whether nobody has read it for a while."""
+        """Return whether no page has read it for a while."""
         return not self.requests and now - self.read_last >= IDLE
 
     async def close(self) -> None:
@@ -113,7 +113,7 @@ class Team(Generic[SiteT]):
             found.read_last = _clock()
 
     async def run(self) -> None:
-        """End the feeds that nobody reads any more, without end."""
+        """End the feeds that no page reads any more, without end."""
         while True:
             await asyncio.sleep(LOOK)
             now = _clock()

@@ -1,4 +1,4 @@
-"""A browser, somebody who may read jobs, and their page."""
+"""A browser, a user who may read jobs, and the page of that user."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def visitor(browser: Browser) -> Iterator[Visitor]:
-    """Somebody with a browser that complains about nothing."""
+    """A user with a browser that complains about nothing."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     found = Visitor(context)
     yield found

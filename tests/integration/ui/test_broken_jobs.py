@@ -22,7 +22,7 @@ TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 @pytest.fixture
 def reader(browser: Browser) -> Iterator[Visitor]:
-    """Somebody who looks at prepared pages, under the policy of the server."""
+    """A user who looks at prepared pages, under the policy of the server."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     context.route(f"{BASE}/**", answer)
     found = Visitor(context)

@@ -1,4 +1,4 @@
-"""What strangers send to the page, and what users write into jobs: nobody gets in, and texts stay texts."""
+"""What other clients send to the page, and what users write into jobs: none of them gets in, and texts stay texts."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from trainshed.ui.seen_facts import facts_of, lives_of
 
 
 def history_of(play: Play, now: float, *, unseen: bool = False) -> History:
-    """The history of a job; with `unseen` the pods that are gone were gone before somebody looked."""
+    """The history of a job; with `unseen` the pods that are gone were gone before the page was opened."""
     file = play.file(now)
     facts = facts_of(file, at(now))
     assert facts

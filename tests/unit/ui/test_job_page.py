@@ -21,7 +21,7 @@ def page_of(name: str) -> Page:
     return Page(job.page(play.file(now), PageFrame(at(now))))
 
 
-#: What somebody who has read nothing must find, in this order: what it is, why, and what to do.
+#: What a reader who knows nothing must find, in this order: what it is, why, and what to do.
 UNDERSTOOD = {
     "image-pull": (
         "Blocked",

@@ -1,4 +1,4 @@
-"""Whose request it is: one user whom the proxy names, no name of Kubernetes' own, and nobody without the secret."""
+"""Whose request it is: one user whom the proxy names, no name of Kubernetes' own, and none without the secret."""
 
 from __future__ import annotations
 

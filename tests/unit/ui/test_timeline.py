@@ -1,4 +1,4 @@
-"""The drawings: their geometry, to the percent; what they say to those who do not see them; and their limits."""
+"""The drawings: their geometry, to the percent; what they say to screen readers; and their limits."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 from htpy import Element, line, text
 
-#: The steps between ticks in seconds, round for those who read clocks.
+#: The steps between ticks in seconds, round as on a clock.
 STEPS = (
     *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800),
     *(3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800),

@@ -20,7 +20,7 @@ class Markup(str):
 
 
 def tag(name: str, attributes: Attributes, *children: Markup) -> Markup:
-    """Return an element; name and keys are ours, the values may be anybody's."""
+    """Return an element; name and keys are the page's own, the values may be those of others."""
     found = "".join([f' {key}="{escape(str(value))}"' for key, value in attributes.items()])
     return Markup(f"<{name}{found}>{''.join(children)}</{name}>")
 

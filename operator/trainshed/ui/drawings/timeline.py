@@ -205,7 +205,7 @@ def _mark(scale: Scale, one: Mark) -> Markup:
 
 
 def _told(name: str, spans: Sequence[Span], marks: Sequence[Mark]) -> str:
-    """Return a drawing in words, for those who do not see it."""
+    """Return a drawing in words, for screen readers."""
     parts = [f"{one.act} for {exact(one.seconds)}" for one in spans[-12:]]
     return f"{name}: {', '.join((*parts, *(one.text for one in marks[-3:]))) or 'nothing yet'}"
 
@@ -262,7 +262,7 @@ def key(act: Act) -> Element:
 
 
 def times(history: History) -> Element:
-    """Return the spans and marks as a table: what the drawing shows to those who point at it."""
+    """Return the spans and marks as a table: what the drawing shows where the pointer is."""
     found = [("job", one) for one in history.spans]
     found += [(row.name, one) for row in history.rows for one in row.spans]
     cut = len(found) - MOST_TIMES

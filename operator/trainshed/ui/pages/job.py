@@ -23,7 +23,7 @@ from .story_chapter import chapter
 
 #: The chapter that is shown first, those that say why a job does not run, and the one that is shown last.
 ADVICE, CAUSES, ASKED = "What to do", ("Failure", "Blocked", "Queue"), "Asked for"
-#: The states of jobs that need nobody.
+#: The states of jobs that need no attention.
 SETTLED = ("Running", "Succeeded", "Created")
 
 
@@ -48,7 +48,7 @@ def live(file: JobFile, now: datetime, query: Query = NOTHING) -> Element:
         _timeline(file, found, whole=whole) if found else None,
         _time(file, until),
         _training(file),
-        job_tables.conditions(file, now),
+        job_tables.conditions(file),
         job_tables.events(file, now),
     ]
 
@@ -73,12 +73,12 @@ def _why(file: JobFile) -> str:
 
 
 def _is_urgent(file: JobFile) -> bool:
-    """Return whether a job needs somebody, as far as its state shows."""
+    """Return whether a job needs attention, as far as its state shows."""
     return file.state not in SETTLED or bool(view_rows.why(file.status, file.document))
 
 
 def _story(story: Story, state: str, *, urgent: bool) -> Element:
-    """Return the story; of a job that needs somebody the cause and what to do come first."""
+    """Return the story; of a job that needs attention the cause and what to do come first."""
     causes = [one for one in story.chapters if urgent and one.title in CAUSES]
     advice = [one for one in story.chapters if urgent and one.title == ADVICE]
     others = [one for one in story.chapters if one not in causes and one not in advice]

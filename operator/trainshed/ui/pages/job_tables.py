@@ -19,9 +19,8 @@ from . import layout
 MOST_EVENTS = 200
 
 
-def conditions(file: JobFile, now: datetime) -> Element | None:
+def conditions(file: JobFile) -> Element | None:
     """Return the conditions as a table; None if there are none."""
-    del now
     found = file.status.conditions
     if not found:
         return None

@@ -44,7 +44,7 @@ from trainshed.views.durations import age as human_age
 
 from . import layout
 
-#: The states from the one that needs somebody most.
+#: The states from the one that needs attention most.
 WORST_FIRST = (
     *("Failed", STALLED, "Blocked", "Restarting", "Pending", "Created"),
     *("Running", QUEUED, "Suspended", "Succeeded", DELETED),

@@ -126,7 +126,7 @@ def colour_of(text: str) -> str:
 
 
 def ago(when: datetime | None, now: datetime, element: str | None = None) -> Element | str:
-    """Return how long ago something was, with the exact time for those who point at it; empty if it is not known.
+    """Return how long ago something was, with the exact time where the pointer is; empty if it is not known.
 
     `element` is an id by which the text can be replaced later.
     """
