@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import re
 import subprocess
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 
@@ -48,6 +50,15 @@ class Ui:
                 return cls(process, found[0])
         raise AssertionError(f"no link is printed: {''.join(lines)}")
 
+    def asked(self, path: str, verb: str = "GET", body: str = "", **headers: str) -> int:
+        """Return the status of the answer to a request of a program that sends what it likes."""
+        found = urlsplit(self.base)
+        connection = http.client.HTTPConnection(found.hostname or "", found.port, timeout=20)
+        connection.request(verb, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
     def stop(self) -> int:
         """End it as Ctrl-C does, and return its exit code."""
         self.process.terminate()
@@ -86,6 +97,15 @@ class Visitor:
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.goto(url)
         return page
+
+    def cookie(self, ui: Ui) -> dict:
+        """Return the cookie of a page: browsers have one jar for all ports of a host."""
+        return next(one for one in self.context.cookies() if one["name"].endswith(ui.base.rpartition(":")[2]))
+
+    def leave(self) -> None:
+        """Close all tabs: a browser complains of streams that end under it."""
+        for page in self.context.pages:
+            page.close()
 
 
 def screenshots(page: Page, name: str) -> None:

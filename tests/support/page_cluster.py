@@ -129,8 +129,11 @@ class PageCluster:
         status = job.setdefault("status", {})
         now = datetime.now(UTC)
         if state:
-            kinds = {"Created": began or now, state: began or now}
-            status["conditions"] = [_condition(kind, since) for kind, since in kinds.items()]
+            own = {"blocked": _condition(state, began or now)} if state == "Blocked" else {}  # beside those of v1
+            kinds = ["Created"] if own else ["Created", state]
+            status["conditions"] = [_condition(kind, began or now) for kind in kinds]
+            status.pop("blocked", None)
+            status |= own
             status |= {"startTime": format_time(began or now), "ready": "8/8" if state == "Running" else "3/8"}
             status["state"] = state
         percentage = step % 10_000 // 100

@@ -14,9 +14,10 @@ from .user_client import UserClient
 
 
 class Person:
-    """Runs commands with the rights of a user of one namespace."""
+    """Runs commands with the rights of a user of one namespace; `config` is the kubeconfig."""
 
     def __init__(self, kubeconfig: Path, namespace: str) -> None:
+        self.config = kubeconfig
         self.words = ("--kubeconfig", str(kubeconfig), "-n", namespace)
 
     def command(self, *words: str) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Protocol
 
 import msgspec
 
@@ -25,11 +26,13 @@ MOST_SAID = 8
 class LogMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a page is sent: rows to add, after it has removed all others if `reset`, and what is said about them.
 
-    `ready` is whether the last lines have come, so that those that follow are new.
+    `parts` are elements around the lines by their ids. `ready` is whether the last lines have come, so that those that
+    follow are new.
     """
 
     html: str = ""
     state: str = ""
+    parts: Mapping[str, str] = {}
     reset: bool = False
     ready: bool = False
 
@@ -50,25 +53,34 @@ async def _view(
     return LogView(path, replicas, filters, last.lines, (*said, *last.problems[:MOST_SAID]), wrong), last.known
 
 
-class LogPage:
-    """The messages for one page; `pods` returns the pods of its job as they are now."""
+class LogJob(Protocol):
+    """The job of a page of logs."""
 
-    def __init__(self, path: str, logs: ReplicaLogs, pods: Callable[[], Sequence[LogPod]], filters: LogFilters) -> None:
-        self._path, self._logs, self._pods, self._filters = path, logs, pods, filters
+    def pods(self) -> Sequence[LogPod]:
+        """Return its pods as they are now."""
+
+    def around(self) -> Mapping[str, str] | None:
+        """Return the elements around the lines by their ids; None if nothing of the job may be shown any more."""
+
+
+class LogPage:
+    """The messages for one page."""
+
+    def __init__(self, path: str, logs: ReplicaLogs, job: LogJob, filters: LogFilters) -> None:
+        self._path, self._logs, self._job, self._filters = path, logs, job, filters
         self._seen = 0
 
     async def messages(self) -> AsyncGenerator[LogMessage, None]:
-        """Yield the messages, without end unless the run before the last restart is shown; at most 4 a second."""
-        first, known = await _view(self._path, self._logs, self._pods(), self._filters)
+        """Yield the messages, at most 4 a second, until the job may not be shown any more."""
+        first, known = await _view(self._path, self._logs, self._job.pods(), self._filters)
         lines, shown = first.lines, first.shown
         yield LogMessage(reset=True, state=self._state(first))
         for start in range(0, len(lines), MOST_AT_ONCE):
             yield LogMessage(html=log_rows.html(lines[start : start + MOST_AT_ONCE], shown))
         self._seen = len(lines)
         yield LogMessage(ready=True)
-        if self._filters.previous:
-            return
-        follower = LogFollower(self._logs, self._pods, self._filters, known)
+        pods = list if self._filters.previous else self._job.pods  # that run is over
+        follower = LogFollower(self._logs, pods, self._filters, known)
         following = asyncio.create_task(follower.run())
         try:
             async for message in self._news(follower, first):
@@ -80,8 +92,8 @@ class LogPage:
 
     async def _news(self, follower: LogFollower, view: LogView) -> AsyncGenerator[LogMessage, None]:
         loop = asyncio.get_running_loop()
-        said, spoke = "", loop.time()
-        while True:
+        said, parts, spoke = "", dict[str, str](), loop.time()
+        while (around := self._job.around()) is not None:
             with suppress(TimeoutError):
                 await asyncio.wait_for(follower.waiting.news.wait(), LOOK)
             left_out, lines = follower.waiting.take()
@@ -89,14 +101,15 @@ class LogPage:
             view = self._now(view, follower, lines)
             state = self._state(view)
             html = log_rows.left_out(left_out) + log_rows.html(lines, view.shown)
-            if html or state != said or loop.time() - spoke >= LONGEST:
-                yield LogMessage(html=html, state="" if state == said else state)
-                said, spoke = state, loop.time()
+            changed = {name: part for name, part in around.items() if parts.get(name) != part}
+            if html or changed or state != said or loop.time() - spoke >= LONGEST:
+                yield LogMessage(html=html, state="" if state == said else state, parts=changed)
+                said, parts, spoke = state, {**around}, loop.time()
             await asyncio.sleep(INTERVAL)
 
     def _now(self, view: LogView, follower: LogFollower, lines: Iterable[RawLine]) -> LogView:
         """Return the view with the sentences that are true now."""
-        pods = self._pods()
+        pods = self._job.pods()
         _, said = chosen(pods, self._filters, outlive=self._logs.outlive)
         if follower.left:
             said.append(

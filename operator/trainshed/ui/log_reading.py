@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 import msgspec
 
+from trainshed.client.http import CONNECT_TIMEOUT
+from trainshed.client.informer import WATCH
 from trainshed.plan.messages.phrases import plural
 from trainshed.views.log_lines import last_part
 from trainshed.views.rows import listed
@@ -24,6 +26,9 @@ MOST_READ, FEWEST, MOST_BYTES = 40_000, 20, 64 << 20
 MOST_WAITING, MOST_AT_ONCE = 5_000, 500
 #: Seconds between two looks for new pods and containers, and after a log that could not be read.
 LOOK, AGAIN = 1.0, 5.0
+#: Seconds after which a log is opened again: the right to read it is asked only then, and a silent one is not taken for
+#: one that is lost. After one that could not be read it is sooner; by then a server would have refused a connection.
+LASTS, PROVEN = WATCH, CONNECT_TIMEOUT + 1
 
 
 class LastLines(msgspec.Struct, frozen=True):
@@ -148,16 +153,22 @@ class LogFollower:
     async def _follow(self, pod: LogPod) -> None:
         """Read a log until it ends; the loop above reads on when the container runs again."""
         log = self._logs.open(pod, LogQuery(self._filters.lines, follow=True), self._known.get(pod.uid, ""))
-        async with aclosing(log.lines()) as lines:
-            async for time, content in lines:
-                text = shown(content)
-                if self._is_wanted is None or self._is_wanted(text):
-                    self.waiting.add(RawLine(time, pod.replica, text))
-                self._known[pod.uid] = log.last
+        seconds, is_whole = PROVEN if pod.replica in self.problems else LASTS, False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds), aclosing(log.lines()) as lines:
+                async for time, content in lines:
+                    self.problems.pop(pod.replica, None)
+                    text = shown(content)
+                    if self._is_wanted is None or self._is_wanted(text):
+                        self.waiting.add(RawLine(time, pod.replica, text))
+                    self._known[pod.uid] = log.last
+                is_whole = not log.problem
         if log.problem:
             self.problems[pod.replica] = log.problem
-        else:
-            self.problems.pop(pod.replica, None)
+            await asyncio.sleep(AGAIN)
+            return
+        self.problems.pop(pod.replica, None)
+        if is_whole:
             if not pod.runs:
                 self._over.add(pod.uid)
-        await asyncio.sleep(AGAIN if log.problem else LOOK)
+            await asyncio.sleep(LOOK)

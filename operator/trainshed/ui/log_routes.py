@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import aclosing
 
 import msgspec
 from aiohttp import web
@@ -11,10 +12,10 @@ from . import log_filters
 from .base_path import own_path
 from .cluster_logs import log_pods
 from .feed import Feed
-from .live import RETRY
+from .live import RETRY, TICK
 from .log_live import LogMessage, LogPage, view
 from .model import Address, JobFile, PageFrame
-from .pages import log_page
+from .pages import layout, log_page
 from .replica_logs import LogPod, ReplicaLogs
 
 #: The most pages of logs that are followed at a time: each has a connection for each replica.
@@ -50,30 +51,50 @@ class LogRoutes:
             return response
         self._open += 1
         try:
-            path, pods = (
-                own_path(request).removesuffix("/live"),
-                _Pods(self._feed, address, _filters(request).container),
-            )
-            async for message in LogPage(path, self._logs, pods.now, _filters(request)).messages():
-                await response.write(_event(message))
+            path, filters = own_path(request).removesuffix("/live"), _filters(request)
+            page = LogPage(path, self._logs, _Job(self._feed, address, filters.container), filters)
+            async with aclosing(page.messages()) as messages:
+                async for message in messages:
+                    await response.write(_event(message))
         finally:
             self._open -= 1
         return response
 
 
-class _Pods:
-    """The pods of a job as the feed knows them, which are decoded again when something has changed."""
+class _Job:
+    """Implements `LogJob`: a job as the feed knows it, which is decoded again when something has changed."""
 
     def __init__(self, feed: Feed, address: Address, container: str) -> None:
         self._feed, self._address, self._container = feed, address, container
-        self._revision, self._known = -1, list[LogPod]()
+        self._revision, self._pods = -1, list[LogPod]()
+        self._file: JobFile | None = None
+        self._drawn: tuple[object, dict[str, str]] = None, {}
 
-    def now(self) -> list[LogPod]:
+    def pods(self) -> list[LogPod]:
+        """Return its pods."""
+        self._read()
+        return self._pods
+
+    def around(self) -> dict[str, str] | None:
+        """Return what is said above the lines; that a job is gone again after a while, as it says for how long."""
+        if self._feed.is_over:
+            return None
+        file = self._read()
+        now, notices = self._feed.now(), self._feed.notices()
+        since = int((now - file.deleted).total_seconds() / TICK) if file and file.deleted else None
+        if self._drawn[0] != (notices, since):
+            parts = {"notices": str(layout.notices(notices))}
+            if file:
+                parts["log-banner"] = str(log_page.banner(file, now))
+            self._drawn = (notices, since), parts
+        return self._drawn[1]
+
+    def _read(self) -> JobFile | None:
         revision = self._feed.revision_of(self._address)
         if revision != self._revision:
-            file = self._feed.file(self._address)
-            self._revision, self._known = revision, log_pods(file, self._container) if file else []
-        return self._known
+            self._revision, self._file = revision, self._feed.file(self._address)
+            self._pods = log_pods(self._file, self._container) if self._file else []
+        return self._file
 
 
 def _filters(request: web.Request) -> log_filters.LogFilters:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,37 +21,22 @@ VIEWS = ("", "/ranks", "/logs", "/yaml")
 AXE = Axe()
 
 
-def asked(ui: Ui, path: str, verb: str = "GET", **headers: str) -> int:
-    """Return the status of the answer to a request of a program that sends what it likes."""
-    found = urlsplit(ui.base)
-    connection = http.client.HTTPConnection(found.hostname or "", found.port, timeout=20)
-    connection.request(verb, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
-    status = connection.getresponse().status
-    connection.close()
-    return status
-
-
-def cookie_of(visitor: Visitor) -> dict:
-    (cookie,) = visitor.context.cookies()
-    return cookie
-
-
 def test_strangers_get_nothing(ui: Ui, visitor: Visitor, browser: Browser):
     path = urlsplit(ui.link)
-    assert asked(ui, "/") == 403
-    assert asked(ui, "/?token=wrong") == 403
+    assert ui.asked("/") == 403
+    assert ui.asked("/?token=wrong") == 403
     visitor.open(ui.link)
-    assert asked(ui, f"/?{path.query}") == 403, "a link opens the page once"
-    cookie = cookie_of(visitor)
+    assert ui.asked(f"/?{path.query}") == 403, "a link opens the page once"
+    cookie = visitor.cookie(ui)
     assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Strict", "/")
     own = f"{cookie['name']}={cookie['value']}"
-    assert asked(ui, "/", Cookie=own) == 200
-    assert asked(ui, "/", Cookie=own, Host="evil.test") == 421
-    assert asked(ui, "/static/page.js", Host=f"evil.test:{urlsplit(ui.base).port}") == 421
+    assert ui.asked("/", Cookie=own) == 200
+    assert ui.asked("/", Cookie=own, Host="evil.test") == 421
+    assert ui.asked("/static/page.js", Host=f"evil.test:{urlsplit(ui.base).port}") == 421
     for view in ("/", "/live", "/cluster"):
-        assert asked(ui, view, Cookie=own, Origin="http://evil.test") == 403
-        assert asked(ui, view, Cookie=own, Sec_Fetch_Site="cross-site") == 403
-    assert asked(ui, "/jobs/a/tfjob/b/delete", "POST", Cookie=own, Origin=ui.base) in (403, 404, 405)
+        assert ui.asked(view, Cookie=own, Origin="http://evil.test") == 403
+        assert ui.asked(view, Cookie=own, Sec_Fetch_Site="cross-site") == 403
+    assert ui.asked("/jobs/a/tfjob/b/delete", "POST", Cookie=own, Origin=ui.base) in (403, 404, 405)
     assert visitor.context.pages[0].evaluate("document.cookie") == ""
 
 
@@ -78,7 +62,7 @@ def hostile(user: UserClient, kubelet: FakeKubelet) -> str:
     wanted["metadata"]["annotations"] = {"example.com/note": HOSTILE}
     user.create(wanted)
     eventually(lambda: user.state("TFJob", "hostile") == "Running")
-    kubelet.end("hostile-worker-0", 1, message=HOSTILE)
+    kubelet.end("hostile-worker-0", 1, message=HOSTILE + "x" * 1_000_000)
     eventually(lambda: user.state("TFJob", "hostile") == "Failed", 30)
     return f"/jobs/{user.namespace}/tfjob/hostile"
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
@@ -11,11 +15,18 @@ from support.browsing import Ui, Visitor, screenshots
 from support.jobs import job
 from support.log_server import LogServer
 from support.page_process import CHATTY, PageProcess
+from support.people import Person
+from support.tcp_proxy import TcpProxy
+from support.user_client import eventually
+from testbed.control_plane import ControlPlane
+from testbed.ports import free_port
+from trainshed.api.coerce import format_time
 
 PATH = f"jobs/ml/pytorchjob/{CHATTY}/logs"
 HOSTILE = (
     "<script>document.title = 'hostile'</script><img src=x onerror=alert(1)>",
     "\u202eevil \x1b]0;title\x07\x1b[2J\x1b[31mred\x1b[0m",
+    "nothing\0here",
     "x" * 1_000_000,
 )
 
@@ -71,13 +82,19 @@ def test_a_flood_is_cut_and_says_so(logs: Page, served: PageProcess):
 
 def test_hostile_lines_do_nothing(logs: Page, served: PageProcess):
     served.ask(do="write", lines=HOSTILE)
-    expect(lines(logs, "<script>document.title")).to_have_count(8)
-    expect(lines(logs, "evil red").first).to_be_visible()
-    expect(lines(logs, "more characters").first).to_be_visible()
-    assert "hostile" not in logs.title()
-    text = logs.locator("#log").inner_text()
-    assert not {"\u202e", "\x1b", "\x07"} & set(text)
-    assert len(text) < 8 * 16 * 2_200
+    assert_harmless(logs, 8)
+
+
+def assert_harmless(page: Page, replicas: int) -> None:
+    """Assert that each replica has said the hostile lines, and that they are text, and not much."""
+    expect(lines(page, "<script>document.title")).to_have_count(replicas)
+    expect(lines(page, "evil red")).to_have_count(replicas)
+    expect(lines(page, "here")).to_have_count(replicas)
+    expect(lines(page, "more characters").first).to_be_visible()
+    assert "hostile" not in page.title()
+    text = page.locator("#log").inner_text()
+    assert not {"\u202e", "\x1b", "\x07", "\0"} & set(text)
+    assert len(text) < replicas * 17 * 2_200
 
 
 def test_a_text_is_found_with_the_keyboard_alone(logs: Page, served: PageProcess):
@@ -112,11 +129,44 @@ def test_the_page_reads_without_script_and_for_all(logs: Page, served: PageProce
     quiet.close()
 
 
+def said(pod: str, number: int) -> str:
+    """What a container of the real API server has said: hostile lines long ago, then a line from time to time."""
+    if not number:
+        return "".join(f"2026-01-01T00:00:00.{place:09}Z {text}\n" for place, text in enumerate(HOSTILE))
+    return f"{format_time(datetime.now(UTC))} {pod} says {number}\n"
+
+
 @pytest.mark.usefixtures("shared_operator")
-def test_logs_of_a_real_api_server_are_followed(ui: Ui, visitor: Visitor, user):
-    with LogServer(user, "node-0", lambda pod, number: f"{pod} says {number}\n", 0.2), FakeKubelet(user):
+def test_logs_of_a_real_api_server_are_followed_through_an_outage(
+    reader: Person, visitor: Visitor, user, server: ControlPlane, tmp_path: Path
+):
+    with (
+        TcpProxy.start(urlsplit(server.url).port) as way,
+        LogServer(user, "node-0", said, 1) as kubelet,
+        FakeKubelet(user),
+    ):
         user.create(job("TFJob", "mnist", Worker=2))
+        ui = Ui.start(Person(way.kubeconfig(reader.config, tmp_path), user.namespace))
         visitor.open(ui.link)
         page = visitor.open(f"{ui.base}/jobs/{user.namespace}/tfjob/mnist/logs")
-        expect(lines(page, "mnist-worker-0 says 3").first).to_be_visible()
-        expect(lines(page, "mnist-worker-1 says 3").first).to_be_visible()
+        for worker in ("mnist-worker-0", "mnist-worker-1"):
+            expect(lines(page, f"{worker} says 2").first).to_be_visible()
+        expect(page.locator("#link")).to_have_text("live")
+        assert_harmless(page, 2)
+        there, way.target = way.target, free_port()
+        way.cut()
+        expect(page.locator("#notices .outage")).to_contain_text("The API server does not answer")
+        expect(page.locator("#log-state")).to_contain_text("worker-0: reading the log")
+        before = lines(page).count()
+        way.target = there
+        expect(lines(page).nth(before + 2)).to_be_visible()
+        expect(page.locator("#notices p")).to_have_count(0)
+        expect(page.locator("#log-state")).not_to_contain_text("reading the log")
+        field = page.get_by_label("Filter")
+        field.press_sequentially("WORKER-1 SAYS")
+        expect(lines(page, "mnist-worker-0 says")).to_have_count(0)
+        expect(lines(page, "mnist-worker-1 says").first).to_be_visible()
+        expect(field).to_be_focused()
+        visitor.leave()
+        ui.stop()
+        eventually(lambda: kubelet.open == 0)

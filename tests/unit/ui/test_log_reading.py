@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support.virtual_time import clock, in_virtual_time
 from trainshed.ui import log_reading
 from trainshed.ui.log_files import FolderLogs
 from trainshed.ui.log_filters import LogFilters
@@ -165,9 +166,22 @@ async def test_a_page_follows_a_limited_number_of_replicas(tmp_path: Path, monke
     following.cancel()
 
 
+class AJob:
+    """The job of a page: its pods and what is around its lines, None once nothing of it may be shown."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, str] | None = {"notices": "<div></div>"}
+
+    def pods(self) -> list[LogPod]:
+        return [WORKER]
+
+    def around(self) -> dict[str, str] | None:
+        return self.parts
+
+
 async def test_a_page_gets_the_last_lines_in_parts_and_then_what_is_written(tmp_path: Path):
     write(tmp_path, "worker-0", *(f"step {number}" for number in range(1_200)))
-    page = LogPage("/x", FolderLogs(tmp_path), lambda: [WORKER], LogFilters(lines=10_000))
+    page = LogPage("/x", FolderLogs(tmp_path), AJob(), LogFilters(lines=10_000))
     found: list[LogMessage] = []
     async with asyncio.timeout(30), aclosing(page.messages()) as messages:
         async for message in messages:
@@ -181,6 +195,89 @@ async def test_a_page_gets_the_last_lines_in_parts_and_then_what_is_written(tmp_
     assert "1,200 lines of 1 replica" in found[0].state
 
 
-async def test_the_run_before_the_last_restart_is_not_followed(tmp_path: Path):
-    page = LogPage("/x", FolderLogs(tmp_path), lambda: [WORKER], LogFilters(previous=True))
-    assert [message.ready for message in [one async for one in page.messages()]] == [False, True]
+def test_what_is_around_the_lines_is_sent_when_it_changes_until_the_job_may_not_be_shown(tmp_path: Path):
+    write(tmp_path, "worker-0", "step 1")
+    job, found = AJob(), list[dict[str, str]]()
+
+    async def watched() -> None:
+        async for message in LogPage("/x", FolderLogs(tmp_path), job, LogFilters()).messages():
+            if message.parts:
+                found.append(dict(message.parts))
+                job.parts = {"notices": "<div><p>gone</p></div>"} if len(found) == 1 else None
+
+    in_virtual_time(watched())
+    assert found == [{"notices": "<div></div>"}, {"notices": "<div><p>gone</p></div>"}]
+
+
+def test_the_run_before_the_last_restart_is_not_followed_and_not_read_again(tmp_path: Path):
+    async def messages() -> list[LogMessage]:
+        page = LogPage("/x", FolderLogs(tmp_path), AJob(), LogFilters(previous=True))
+        found: list[LogMessage] = []
+        async with aclosing(page.messages()) as unending:
+            async for message in unending:
+                found.append(message)
+                if len(found) > 5:
+                    break
+        return found
+
+    found = in_virtual_time(messages())
+    assert [number for number, message in enumerate(found) if message.reset] == [0]
+    assert not any(message.html for message in found)
+
+
+class ScriptedLogs:
+    """Logs whose n-th opening by a follower does what a script says: lines, and a problem or silence after them."""
+
+    outlive = False
+
+    def __init__(self, *script: tuple[list[str], str]) -> None:
+        self.script, self.opened = list(script), list[float]()
+
+    def open(self, pod: LogPod, query: LogQuery, after: str = "") -> ScriptedLog:
+        self.opened.append(clock())
+        return ScriptedLog(*(self.script.pop(0) if self.script else ([], "")))
+
+
+class ScriptedLog:
+    def __init__(self, texts: list[str], problem: str) -> None:
+        self._texts, self._problem = texts, problem
+        self.last = self.problem = ""
+
+    async def lines(self):
+        for text in self._texts:
+            yield "", text.encode()
+        if not self._problem:
+            await asyncio.sleep(3600)
+        self.problem = self._problem
+
+
+def test_the_right_to_a_log_is_asked_again_and_its_loss_is_said_until_it_is_back():
+    logs = ScriptedLogs(([], ""), ([], "you may not read logs"), ([], ""))
+
+    async def story() -> None:
+        follower = LogFollower(logs, lambda: [WORKER], LogFilters(), {})
+        following = asyncio.create_task(follower.run())
+        await asyncio.sleep(log_reading.LASTS - 1)
+        assert (len(logs.opened), follower.problems) == (1, {})
+        await asyncio.sleep(3)
+        assert follower.problems == {"worker-0": "you may not read logs"}
+        await asyncio.sleep(log_reading.AGAIN + log_reading.PROVEN + 2)
+        assert follower.problems == {}, "the log is open, though it says nothing"
+        following.cancel()
+
+    in_virtual_time(story())
+
+
+def test_the_first_line_after_a_problem_takes_it_back():
+    logs = ScriptedLogs(([], "no answer"), (["step 1"], ""))
+
+    async def story() -> None:
+        follower = LogFollower(logs, lambda: [WORKER], LogFilters(), {})
+        following = asyncio.create_task(follower.run())
+        await asyncio.sleep(1)
+        assert follower.problems == {"worker-0": "no answer"}
+        assert await until(follower, 1) == ["step 1"]
+        assert follower.problems == {}
+        following.cancel()
+
+    in_virtual_time(story())

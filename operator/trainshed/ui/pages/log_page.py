@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 import htpy as h
 import msgspec
@@ -45,8 +46,13 @@ class LogView(msgspec.Struct, frozen=True):
 def page(file: JobFile, view: LogView, frame: PageFrame) -> h.Element:
     """Return the page of the logs of a job."""
     title = f"Logs of {one_line(file.address.name)}"
-    parts = h.fragment[job_head.head(file, "/logs"), job_head.banner(file, frame.now), content(view)]
+    parts = h.fragment[job_head.head(file, "/logs"), banner(file, frame.now), content(view)]
     return layout.document(frame, title, parts, extra=("job.css", "logs.css", "logs.js"))
+
+
+def banner(file: JobFile, now: datetime) -> h.Element:
+    """Return the place where it is said that the job is gone."""
+    return h.div("#log-banner")[job_head.banner(file, now)]
 
 
 def content(view: LogView) -> h.Fragment:

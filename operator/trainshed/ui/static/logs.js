@@ -64,20 +64,30 @@
     return data;
   }
 
+  // Replaces the content of an element, if it is another: what is the same is not announced again.
+  function put(id, html) {
+    const old = document.getElementById(id), [fresh] = parsed(html);
+    if (old && fresh.innerHTML !== old.innerHTML) old.innerHTML = fresh.innerHTML;
+  }
+
+  function connection(text) {
+    const place = document.getElementById("link");
+    if (place.textContent !== text) place.textContent = text;
+  }
+
   function open() {
     if (source) source.close();
     const wanted = query();
     log.setAttribute("aria-busy", "true");
     source = new EventSource(log.dataset.live + "?" + wanted);
+    source.onopen = () => connection("live");
+    source.onerror = () => connection(source.readyState === EventSource.CLOSED ? "ended: start trainshed ui again" : "not connected");
     source.addEventListener("log", (event) => {
       const message = JSON.parse(event.data);
       if (message.reset) clear();
       if (message.html) add(parsed(message.html));
-      if (message.state) {
-        const old = document.getElementById("log-state");
-        const [state] = parsed(message.state);
-        if (state.innerHTML !== old.innerHTML) old.innerHTML = state.innerHTML;
-      }
+      if (message.state) put("log-state", message.state);
+      for (const [id, html] of Object.entries(message.parts ?? {})) put(id, html);
       if (message.ready) log.removeAttribute("aria-busy");
       if (following && !settling) settling = requestAnimationFrame(() => {
         settling = 0;
