@@ -133,6 +133,8 @@ class Site:
             update.element("notices", layout.notices(self.feed.notices()))
             if file := await self.stories.file(address):
                 update.element("live", part(file, self.feed.now(), request.query))
+                if forms := actions.forms(file, self.frame()):
+                    update.element("actions", forms)
 
         return await follow(request, self.feed, draw)
 
@@ -161,7 +163,10 @@ class Site:
 
     def refused(self, request: web.Request) -> web.Response:
         """Return the answer to who has no session; if the browser has one, the link in it is enough."""
-        text = "Open the link that trainshed ui has printed: it opens this page once, in one browser."
+        text = (
+            "Open the link that trainshed ui has printed: it opens this page once, in one browser. For another one "
+            "press Enter where trainshed ui runs."
+        )
         known = a(href=without_token(request))["Go on"]
         title = "This page is for who has started it"
         return answer(layout.message(PageFrame(self.feed.now()), title, text, ["Opened before? ", known]), 403)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 
 from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Document
-from trainshed.client import ApiError, Forbidden
+from trainshed.client import UNAUTHORIZED, ApiError, Forbidden
 from trainshed.client.job_reader import JobKind, NoSuchJob
 from trainshed.job_actions import JobActions, NotPossible
 from trainshed.views import refusals
@@ -17,6 +17,9 @@ from .model import JobFile
 
 #: Seconds that the operator has to note a restart.
 RESTART_WITHIN = 60.0
+REJECTED = (
+    "The API server rejects the credentials: {error}. Log in to the cluster again, as for kubectl, and try again."
+)
 GONE = "The job does not exist any more."
 
 
@@ -44,7 +47,8 @@ class Changes:
         except Forbidden as error:
             return refusals.sentence(str(error), error.reason)
         except (ApiError, NoSuchJob, NotPossible) as error:
-            return " ".join((one_line(str(error)), *said))
+            rejected = isinstance(error, ApiError) and error.reason == UNAUTHORIZED
+            return " ".join((one_line(REJECTED.format(error=error) if rejected else str(error)), *said))
         return ""
 
     def _act(self, actions: JobActions, job: Document, kind: JobKind, name: str) -> Awaitable[str]:

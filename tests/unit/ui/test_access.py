@@ -77,7 +77,7 @@ async def test_each_answer_forbids_what_the_page_does_not_need():
             assert "unsafe" not in policy
             assert answer.headers["X-Content-Type-Options"] == "nosniff"
             assert answer.headers["X-Frame-Options"] == "DENY"
-            assert answer.headers["Referrer-Policy"] == "no-referrer"
+            assert answer.headers["Referrer-Policy"] == "same-origin"
             assert answer.headers["Cache-Control"] == "no-store"
 
 

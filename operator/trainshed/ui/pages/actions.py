@@ -31,15 +31,20 @@ def offered(file: JobFile) -> list[str]:
 
 
 def forms(file: JobFile, frame: PageFrame) -> Element | None:
-    """Return a form for each action, each behind a second click; None if the page changes nothing."""
-    names = offered(file)
-    if not frame.csrf or not names:
+    """Return a form for each action, each behind a second click; None if the page changes nothing.
+
+    Each has an id, so that what a reader has opened does not become another action when the state changes.
+    """
+    if not frame.csrf:
         return None
+    names = offered(file)
+    if not names:
+        return section("#actions", aria_label="Actions")
     return section("#actions.actions", aria_label="Actions")[
         h2["Actions"],
         div[
             (
-                details[
+                details(id=f"action-{name}")[
                     summary[ACTIONS[name][0]],
                     form(method="post", action=f"{file.address.path}/{name}")[
                         field(type="hidden", name="csrf", value=frame.csrf),
