@@ -48,7 +48,7 @@ class UserFeed(Generic[SiteT]):
     @property
     def is_over(self) -> bool:
         """Whether it no longer follows: what it knows may be what the user may not read any more."""
-        return self._task.done()
+        return self.feed.is_over or self._task.done()
 
     @property
     def is_refused(self) -> bool:
