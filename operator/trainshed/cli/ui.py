@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +22,8 @@ from .connection import Cluster, ClusterOptions, cluster_options, run
 REDIRECT = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={link}">'
 #: Seconds for which the file stays: by then a browser has read it.
 READ_WITHIN = 60.0
+#: Seconds between two looks whether the user has pressed Enter, and the most bytes of what was typed before.
+LOOK, MOST_INPUT = 0.25, 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +68,35 @@ async def _ui(cluster: Cluster, shown: PageOptions) -> int:
     async with served(site, shown.port), asyncio.TaskGroup() as tasks:
         tasks.create_task(site.feed.run())
         link = access.new_link()
-        click.echo(f"The page is at {link}\nIt opens once. Ctrl-C ends it.")
+        asks = sys.stdin is not None and sys.stdin.isatty()
+        click.echo(
+            f"The page is at {link}\nIt opens once. {'Enter prints another link. ' if asks else ''}Ctrl-C ends it."
+        )
+        if asks:
+            tasks.create_task(print_links(access.new_link, sys.stdin.fileno()))
         if shown.browser and _has_screen():
             tasks.create_task(_open(link))
     return 0
+
+
+async def print_links(new_link: Callable[[], str], terminal: int) -> None:
+    """Print another link each time the user presses Enter, until the end of the terminal's input."""
+    while True:
+        await asyncio.sleep(LOOK)
+        if not _has_input(terminal):
+            continue
+        if not os.read(terminal, MOST_INPUT):
+            return
+        click.echo(f"Another link, which opens once: {new_link()}")
+
+
+def _has_input(terminal: int) -> bool:
+    """Return whether a line can be read: a process in the background is stopped when it reads a terminal."""
+    try:
+        is_ours = os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:  # it is not the terminal of this session
+        return False
+    return is_ours and bool(select.select([terminal], [], [], 0)[0])
 
 
 def _has_screen() -> bool:
