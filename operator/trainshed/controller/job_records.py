@@ -225,8 +225,11 @@ class JobRecords(Observer):
             return
         if known is None:
             await self._store.create(namespace, record_ring.new_config_map(entries))
-        else:
+            return
+        try:
             await self._store.merge(namespace, record_ring.NAME, record_ring.patch(known, entries))
+        except NotFound as error:  # deleted since it was read, while the namespace may well be there
+            raise Conflict(str(error)) from error
 
     def _give_up(self, batch: dict[str, Ended], why: str) -> None:
         for ended in batch.values():

@@ -175,6 +175,22 @@ async def test_another_writer_loses_nothing():
     assert sorted(names) == ["mnist", "other-1", "other-2"]
 
 
+async def test_a_config_map_that_is_deleted_meanwhile_is_created_again():
+    found = await a_failed_job()
+    await found.store.create("ml", {"metadata": {"name": NAME, "labels": {LABEL: "true"}}, "data": {}})
+    read = found.store.read
+
+    async def reading(namespace: str, name: str) -> object:
+        found.store.read = read
+        answer = await read(namespace, name)
+        found.harness.world.delete("configmaps", NAME)
+        return answer
+
+    found.store.read = reading
+    (record,) = await found.write()
+    assert (record["status"]["state"], found.told) == ("Failed", [])
+
+
 async def test_a_config_map_of_somebody_else_is_left_alone():
     found = await a_failed_job()
     found.harness.world.create("configmaps", OTHERS)
