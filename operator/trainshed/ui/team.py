@@ -69,6 +69,7 @@ class UserFeed(Generic[SiteT]):
     async def _run(self) -> None:
         """Follow until something is refused that was not at the beginning: then what was read before is forgotten."""
         following = asyncio.create_task(self.feed.run())
+        following.add_done_callback(self._ended)
         try:
             await self.feed.synced.wait()
             refused = self._refused()
@@ -81,6 +82,11 @@ class UserFeed(Generic[SiteT]):
             following.cancel()
             with suppress(asyncio.CancelledError):
                 await following
+
+    def _ended(self, _following: asyncio.Task[None]) -> None:
+        """Wake those who wait for what will not come."""
+        self.feed.close()
+        self.feed.synced.set()
 
     def _refused(self) -> set[str]:
         return {notice.text for notice in self.feed.notices() if notice.kind == "refused"}
@@ -116,9 +122,9 @@ class Team(Generic[SiteT]):
         """End the feeds that no page reads any more, without end."""
         while True:
             await asyncio.sleep(LOOK)
-            now = _clock()
-            for key in [key for key, one in self._feeds.items() if one.is_over or one.is_idle(now)]:
-                await self._feeds.pop(key).close()
+            for key, one in list(self._feeds.items()):  # others may end them, or read them again, meanwhile
+                if self._feeds.get(key) is one and (one.is_over or one.is_idle(_clock())):
+                    await self._feeds.pop(key).close()
 
     async def close(self) -> None:
         """End all feeds."""
