@@ -99,17 +99,22 @@ class Site:
     async def jobs_live(self, request: web.Request) -> web.StreamResponse:
         """Send the rows that change."""
         filters = jobs.filters_of(request.query)
+        there = set[Address]()  # what the browser has a row of
 
         async def draw(update: Update, since: int) -> None:
             files, now = self.feed.files(), self.feed.now()
-            shown = jobs.chosen(files, filters)
+            passed = jobs.chosen(files, filters)
+            shown = passed[: jobs.MOST_ROWS]
+            known = set(there) or {file.address for file in shown}
             names = {file.address for file in self.feed.changed(since)}
+            there.clear()
             for file in shown:
-                if file.address in names:
+                there.add(file.address)
+                if file.address in names or file.address not in known:
                     update.row(file.address.element, jobs.row(file, now))
             update.order("rows", [file.address.element for file in shown])
             update.element("counts", jobs.counts(files, filters))
-            update.element("empty", jobs.empty(files, shown=len(shown)))
+            update.element("empty", jobs.beside(files, passed=len(passed)))
             update.element("notices", layout.notices(self.feed.notices()))
             update.texts(jobs.ages(shown, now))
 

@@ -78,8 +78,8 @@ def test_what_others_have_written_is_text_in_one_line():
 
 
 def test_a_page_without_jobs_says_why():
-    assert "There are no jobs here yet" in str(page.empty([], shown=0))
-    assert "No job passes" in str(page.empty(FILES, shown=0))
+    assert "There are no jobs here yet" in str(page.beside([], passed=0))
+    assert "No job passes" in str(page.beside(FILES, passed=0))
 
 
 async def test_what_changes_is_sent_and_nothing_else():
@@ -101,6 +101,38 @@ async def test_what_changes_is_sent_and_nothing_else():
             assert "worker-0 was killed" in second["html"]["job:ml/pytorchjob/b"]
         following.cancel()
         await asyncio.wait({following})
+
+
+def test_of_very_many_jobs_the_first_are_shown_and_the_page_says_so():
+    files = [a_file(f"job-{number:04}") for number in range(page.MOST_ROWS + 3)]
+    text = str(page.page(files, filters_of({"sort": "name"}), PageFrame(NOW)))
+    assert text.count('<tr id="job:') == page.MOST_ROWS
+    assert f"The first {page.MOST_ROWS} of {page.MOST_ROWS + 3} jobs are shown." in text
+    assert f"<span>{page.MOST_ROWS + 3}</span>" in text
+
+
+async def test_a_job_that_moves_up_among_very_many_is_sent_with_its_row(monkeypatch):
+    monkeypatch.setattr(page, "MOST_ROWS", 2)
+    jobs = Jobs()
+    for name in ("a", "b", "c"):
+        jobs.create("PyTorchJob", name)
+    async with opened(jobs) as (site, browser):
+        following = asyncio.create_task(jobs.feed.run())
+        await asyncio.wait_for(jobs.feed.synced.wait(), 10)
+        await browser.get(site.access.new_link())
+        async with browser.get(f"/live?sort=name&since={jobs.feed.revision}") as stream:
+            assert (await message(stream))["order"]["rows"] == ["job:ml/pytorchjob/a", "job:ml/pytorchjob/b"]
+            jobs.delete("PyTorchJob", "a")
+            found = await message(stream)
+            assert found["order"]["rows"] == ["job:ml/pytorchjob/b", "job:ml/pytorchjob/c"]
+            assert "job:ml/pytorchjob/c" in found["html"]
+        following.cancel()
+        await asyncio.wait({following})
+
+
+def test_what_an_address_asks_for_is_bounded():
+    found = filters_of(dict.fromkeys(("text", "namespace", "kind", "state", "sort"), "word " * 1_000))
+    assert max(map(len, (found.text, found.namespace, found.kind, found.state))) <= page.MOST_CHARACTERS
 
 
 async def message(stream) -> dict:

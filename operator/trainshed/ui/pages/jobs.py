@@ -50,6 +50,8 @@ WORST_FIRST = (
     *("Running", QUEUED, "Suspended", "Succeeded", DELETED),
 )
 SORTS = {"worst": "Worst first", "newest": "Newest first", "name": "Name", "progress": "Progress"}
+#: The most jobs of the page, and characters of a filter: one page of all jobs of a large cluster takes seconds to draw.
+MOST_ROWS, MOST_CHARACTERS = 500, 253
 #: Before all jobs.
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 #: The columns, with those that are numbers.
@@ -75,12 +77,13 @@ class Filters(msgspec.Struct, frozen=True):
 
 def filters_of(query: Mapping[str, str]) -> Filters:
     """Return the filters of a URL; `ns` is the Kubeflow dashboard's word for the namespace."""
-    sort = query.get("sort", "")
+    values = {name: text[:MOST_CHARACTERS] for name, text in query.items()}
+    sort = values.get("sort", "")
     return Filters(
-        query.get("namespace", query.get("ns", "")),
-        query.get("kind", "").lower(),
-        query.get("state", ""),
-        query.get("text", "").strip(),
+        values.get("namespace", values.get("ns", "")),
+        values.get("kind", "").lower(),
+        values.get("state", ""),
+        values.get("text", "").strip(),
         sort if sort in SORTS else "",
     )
 
@@ -159,9 +162,9 @@ def content_of(files: Sequence[JobFile], filters: Filters, now: datetime) -> Ele
             thead(role="rowgroup")[
                 tr(role="row")[(th(role="columnheader", scope="col", class_=_class(name))[name] for name in COLUMNS)]
             ],
-            tbody("#rows", role="rowgroup")[(row(file, now) for file in found)],
+            tbody("#rows", role="rowgroup")[(row(file, now) for file in found[:MOST_ROWS])],
         ],
-        empty(files, shown=len(found)),
+        beside(files, passed=len(found)),
     ]
 
 
@@ -237,9 +240,11 @@ def _count(what: Node, count: str, query: str, *, is_chosen: bool) -> Element:
     return li[a(href=f"/{query}", aria_current="true" if is_chosen else None)[what, " ", span[count]]]
 
 
-def empty(files: Sequence[JobFile], *, shown: int) -> Element:
-    """Return that no job is shown, and what to do about it; nothing if there is one."""
-    if shown:
+def beside(files: Sequence[JobFile], *, passed: int) -> Element:
+    """Return that no job passes the filters, and what to do about it, or how many of those that do are not shown."""
+    if passed > MOST_ROWS:
+        return div("#empty")[p[f"The first {MOST_ROWS} of {passed} jobs are shown. The filters find the others."]]
+    if passed:
         return div("#empty")
     if not any(file.deleted is None for file in files):
         return div("#empty")[p["There are no jobs here yet. ", "trainshed submit creates them."]]
