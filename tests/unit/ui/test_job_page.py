@@ -10,7 +10,7 @@ from support.builders import at
 from support.page_text import Page
 from support.played_jobs import Life, Play, a_document
 from trainshed.api import status_codec
-from trainshed.ui.model import JobFile, PageFrame, Sample
+from trainshed.ui.model import JobFile, PageFrame, Sample, SeenPod
 from trainshed.ui.pages import job, job_yaml, ranks
 
 FRAME = PageFrame(at(0), place="cluster dev")
@@ -155,6 +155,18 @@ def test_many_events_and_long_documents_are_cut():
     file = msgspec.structs.replace(file, events=events)
     assert "and 300 more" in Page(job.page(file, FRAME)).text
     assert len(str(job_yaml.page(file, FRAME))) < job_yaml.MOST + 10_000
+
+
+def test_of_very_many_pods_no_more_documents_are_written_than_are_shown(monkeypatch: pytest.MonkeyPatch):
+    play, now = WELL["healthy"]()
+    file, written = play.file(now), []
+    write = job_yaml.writer.write
+    monkeypatch.setattr(job_yaml, "MOST", 20_000)
+    monkeypatch.setattr(job_yaml.writer, "write", lambda found: written.append(found) or write(found))
+    pod = SeenPod({"metadata": {"name": "x" * 1_000}})
+    text = Page(job_yaml.page(msgspec.structs.replace(file, pods=(pod,) * 10_000), PageFrame(at(now)))).text
+    assert len(written) < 30
+    assert f"and {10_001 - len(written)} more pods" in text
 
 
 def test_ranks_can_be_sorted_by_node_and_those_of_a_node_are_together():
