@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from .feed import Feed
 
 #: Seconds between two messages at least, and after which what changes with time alone is sent.
 APART, TICK = 0.2, 10.0
+#: How much longer the pause after a message is than the processor took to draw it: a large page leaves time for others.
+REST = 4
 #: Milliseconds after which the browser connects again.
 RETRY = b"retry: 2000\n\n"
 
@@ -58,6 +61,11 @@ class Update:
 Draw = Callable[[Update, int], Awaitable[None]]
 
 
+def pause(took: float) -> float:
+    """Return the seconds after a message that took so many seconds of the processor."""
+    return max(APART, min(REST * took, TICK))
+
+
 async def follow(request: web.Request, feed: Feed, draw: Draw) -> web.StreamResponse:
     """Send what `draw` says has changed, at once but at most five times a second, until the feed ends."""
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
@@ -68,15 +76,16 @@ async def follow(request: web.Request, feed: Feed, draw: Draw) -> web.StreamResp
     update = Update()
     base = request.app.get(BASE, "")
     while not feed.is_over:
-        newest = feed.revision
+        newest, began = feed.revision, time.thread_time()
         await draw(update, known)
         known = newest
-        if message := update.take():
+        message, took = update.take(), time.thread_time() - began
+        if message:
             data = with_base(orjson.dumps(message).decode(), base)
             await response.write(f"id: {known}\ndata: {data}\n\n".encode())
-            await asyncio.sleep(APART)
         else:
             await response.write(b":\n\n")
+        await asyncio.sleep(pause(took))
         try:
             async with asyncio.timeout(TICK):
                 await feed.newer(known)

@@ -10,7 +10,7 @@ import pytest
 
 from support.pages import NOW, Jobs, opened
 from trainshed.api import status_codec
-from trainshed.ui.live import Update
+from trainshed.ui.live import APART, TICK, Update, pause
 from trainshed.ui.model import JobFile, PageFrame
 from trainshed.ui.pages import jobs as page
 from trainshed.ui.pages.jobs import chosen, filters_of
@@ -140,6 +140,11 @@ async def message(stream) -> dict:
         line = await asyncio.wait_for(stream.content.readline(), 10)
         if line.startswith(b"data: "):
             return json.loads(line[6:])
+
+
+@pytest.mark.parametrize(("took", "seconds"), [(0, APART), (APART / 8, APART), (0.5, 2), (60, TICK)])
+def test_a_page_that_takes_long_to_draw_is_sent_less_often(took, seconds):
+    assert pause(took) == seconds
 
 
 def test_an_update_has_what_differs_from_the_last_one():
