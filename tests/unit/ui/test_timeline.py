@@ -16,6 +16,7 @@ from trainshed.api.time_spent import JobPhase, TimeSpent
 from trainshed.ui import job_history
 from trainshed.ui.drawings import axis, curves, patterns, time_bar, timeline
 from trainshed.ui.drawings.axis import Scale
+from trainshed.ui.drawings.sparkline import sparkline
 from trainshed.ui.job_history import History
 from trainshed.ui.model import Sample
 from trainshed.ui.replica_history import Act, Sign
@@ -225,3 +226,21 @@ def test_a_job_of_six_hundred_replicas_draws_hardly_more_than_a_small_one():
 def test_a_well_job_has_no_mark_but_that_of_its_restart():
     play, now = WELL["healthy"]()
     assert [str(one.sign) for one in history_of(play, now).marks] == ["restarted"]
+
+
+@pytest.mark.parametrize(
+    ("values", "shares"),
+    [((1, 2, 3), (0, 0.5, 1)), ((-1e308, 0, 1e308), (0, 0.5, 1)), ((0, 5e-324, 5e-324), (0, 0, 0)), ((7, 7), (0, 0))],
+)
+def test_any_numbers_have_a_place_between_their_least_and_their_greatest(values, shares):
+    assert tuple(axis.share(value, min(values), max(values)) for value in values) == shares
+
+
+def test_a_metric_of_extreme_values_is_drawn_within_its_room():
+    samples = [a_sample(second, None, loss=value) for second, value in enumerate((1e308, -1e308, 5e-324, 0.0))]
+    (curve,) = curves.curves(samples)
+    drawings = (str(curves.draw(curve)), str(sparkline([value for _, value in curve.points], "loss")))
+    for text in drawings:
+        found = re.search(r'(?:points|d)="([^"]*)"', text)[1]
+        assert max(float(number) for number in re.findall(r"[-\d.]+", found)) <= curves.WIDTH
+        assert not re.search("nan|inf", found)

@@ -42,6 +42,12 @@ class Scale(msgspec.Struct, frozen=True):
         return round(self.at(end) - self.at(begin), 3)
 
 
+def share(value: float, low: float, high: float) -> float:
+    """Return where a value is between two others, from 0 to 1, for any numbers; 0 if nothing is between these."""
+    extent = high / 2 - low / 2  # of which no difference is infinite
+    return min(1.0, max(0.0, (value / 2 - low / 2) / extent)) if extent else 0.0
+
+
 def ticks(scale: Scale) -> list[datetime]:
     """Return the round times of an axis, in UTC, at most `MOST_TICKS`."""
     step = next((each for each in STEPS if scale.seconds / each <= MOST_TICKS), 0)

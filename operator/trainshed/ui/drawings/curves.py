@@ -33,7 +33,7 @@ from trainshed.api.foreign_text import one_line
 from trainshed.ui.model import Sample
 from trainshed.ui.samples import NO_MEASURE
 
-from .axis import Scale
+from .axis import Scale, share
 
 #: The most curves of a page, rows of a table and characters of a name.
 MOST_CURVES, MOST_TABLE, MOST_NAME = 8, 60, 64
@@ -104,11 +104,11 @@ def _clock(at: datetime) -> Element:
 
 
 def _points(curve: MetricCurve, scale: Scale) -> str:
-    extent = (curve.high - curve.low) or 1.0
-    low = curve.low if curve.high > curve.low else curve.low - 0.5
-    room = HEIGHT - 4
+    low, high, room = curve.low, curve.high, HEIGHT - 4
+    shares = (share(value, low, high) if high > low else 0.5 for _, value in curve.points)
     return " ".join(
-        f"{scale.at(at) * WIDTH / 100:.2f},{2 + room * (1 - (value - low) / extent):.2f}" for at, value in curve.points
+        f"{scale.at(at) * WIDTH / 100:.2f},{2 + room * (1 - part):.2f}"
+        for (at, _), part in zip(curve.points, shares, strict=True)
     )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from htpy import Element, path, svg
 
+from .axis import share
+
 #: The size of the drawing, the room around the line, and the most points of it.
 WIDTH, HEIGHT, EDGE, MOST = 96, 20, 2, 64
 
@@ -17,8 +19,9 @@ def sparkline(values: Sequence[float], label: str) -> Element | None:
     step = -(-len(values) // MOST)
     shown = [*values[:-1:step], values[-1]]
     low, high = min(shown), max(shown)
-    across, up = (WIDTH - 2 * EDGE) / (len(shown) - 1), (HEIGHT - 2 * EDGE) / ((high - low) or 1)
-    points = (f"{EDGE + across * at:.1f} {HEIGHT - EDGE - up * (value - low):.1f}" for at, value in enumerate(shown))
+    across, room = (WIDTH - 2 * EDGE) / (len(shown) - 1), HEIGHT - 2 * EDGE
+    heights = (room * share(value, low, high) for value in shown)
+    points = (f"{EDGE + across * at:.1f} {HEIGHT - EDGE - up:.1f}" for at, up in enumerate(heights))
     return svg(
         ".sparkline",
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
