@@ -63,6 +63,7 @@ class Site:
             namespace=self.feed.namespace,
             notices=self.feed.notices(),
             revision=revision,
+            is_known=self.feed.synced.is_set(),
             live=f"{live}{joint}since={revision}" if live else "",
             csrf=self.access.csrf if self.changes else "",
         )
@@ -114,7 +115,7 @@ class Site:
                     update.row(file.address.element, jobs.row(file, now))
             update.order("rows", [file.address.element for file in shown])
             update.element("counts", jobs.counts(files, filters))
-            update.element("empty", jobs.beside(files, passed=len(passed)))
+            update.element("empty", jobs.beside(files, passed=len(passed), is_known=self.feed.synced.is_set()))
             update.element("notices", layout.notices(self.feed.notices()))
             update.texts(jobs.ages(shown, now))
 
@@ -203,7 +204,7 @@ def address_in(request: web.Request) -> Address:
 
 def answer(page: Renderable, status: int = 200) -> web.Response:
     """Return a page as an answer."""
-    return web.Response(text=f"<!doctype html>{page}", status=status, content_type="text/html", charset="utf-8")
+    return web.Response(text=str(page), status=status, content_type="text/html", charset="utf-8")
 
 
 @asynccontextmanager

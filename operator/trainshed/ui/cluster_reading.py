@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from trainshed.api.coerce import as_mapping, as_sequence, parse_count, parse_text
+from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Document
 from trainshed.client import ApiError, Forbidden, NotFound
 from trainshed.client.job_reader import KUEUE, JobReader
@@ -63,9 +64,9 @@ class ClusterQueue(msgspec.Struct, frozen=True):
 
 
 class ClusterFile(msgspec.Struct, frozen=True):
-    """What was read of a cluster at a time; None is what has not been read, or may not be. `unread` is why, by part.
+    """What was read of a cluster at a time; None is what has not been read, or may not be.
 
-    Without Kueue there are no queues.
+    `unread` is which right a part needs, and `errors` why one was not read. Without Kueue there are no queues.
     """
 
     read: datetime | None = None
@@ -74,6 +75,7 @@ class ClusterFile(msgspec.Struct, frozen=True):
     local_queues: tuple[LocalQueue, ...] | None = None
     cluster_queues: tuple[ClusterQueue, ...] | None = None
     unread: Mapping[str, str] = {}
+    errors: Mapping[str, str] = {}
 
 
 class ClusterReader:
@@ -101,15 +103,15 @@ class ClusterReader:
             await asyncio.wait([self._reading])
 
     async def _read(self) -> None:
-        unread = dict[str, str]()
+        unread, errors = dict[str, str](), dict[str, str]()
 
         async def permitted(part: str, right: str, work: Awaitable[T]) -> T | None:
             try:
                 return await work
             except Forbidden:
-                unread[part] = f"ask for the right to {right}"
+                unread[part] = right
             except ApiError as error:
-                unread[part] = str(error)
+                errors[part] = one_line(str(error))
             return None
 
         where = f"in namespace {self._namespace}" if self._namespace else "in the whole cluster"
@@ -122,7 +124,7 @@ class ClusterReader:
             permitted("the operator", "read the operator's Deployment", self._health()),
         )
         self.known = ClusterFile(
-            self._clock.now(), health or (), None if nodes is None else offered(nodes), local, cluster, unread
+            self._clock.now(), health or (), None if nodes is None else offered(nodes), local, cluster, unread, errors
         )
 
     async def _health(self) -> tuple[Diagnosis, ...]:
@@ -185,7 +187,13 @@ def not_permitted(file: ClusterFile) -> str:
     unknown = [found for found in file.health if found.verdict is Verdict.UNKNOWN]
     asked = [found.message.partition("ask for the right to ")[2] or found.message for found in unknown]
     parts = dict.fromkeys((*(found.part for found in unknown), *file.unread))
-    rights = dict.fromkeys((*asked, *(text.removeprefix("ask for the right to ") for text in file.unread.values())))
+    rights = dict.fromkeys((*asked, *file.unread.values()))
     if not parts:
         return ""
     return f"Not shown, as you may not look: {', '.join(parts)}. Ask for the right to {'; '.join(rights)}."
+
+
+def not_answered(file: ClusterFile) -> str:
+    """Return in one sentence what was not read because of errors, and which; empty if all was read."""
+    errors = dict.fromkeys(file.errors.values())
+    return f"Not read: {', '.join(file.errors)}: {'; '.join(errors)}." if errors else ""

@@ -33,7 +33,7 @@ class ClusterRoutes:
     async def page(self, request: web.Request) -> web.Response:
         """Answer with the page."""
         frame = self._frame(f"{own_path(request)}/live")
-        text = f"<!doctype html>{cluster_page.page(await self._view(), frame)}"
+        text = str(cluster_page.page(await self._view(), frame))
         return web.Response(text=text, content_type="text/html", charset="utf-8")
 
     async def live(self, request: web.Request) -> web.StreamResponse:
@@ -61,6 +61,7 @@ class ClusterRoutes:
             [NeedyJob(file, self._advised(file)) for file in worst],
             cluster_page.needing(files),
             has_operator=self._cluster.has_operator,
+            is_known=self._feed.synced.is_set(),
         )
 
     def _advised(self, file: JobFile) -> tuple[str, ...]:

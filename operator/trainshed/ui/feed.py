@@ -31,6 +31,8 @@ MOST_DELETED_JOBS, MOST_REMOVED_PODS = 100, 256
 AGAIN, LOOK = 5.0, 1.0
 NO_KINDS = "The cluster has no kinds of jobs: the CRDs of Trainshed are not installed (trainshed crds prints them)."
 OUTAGE = "The API server does not answer, so that this is what was known before: {error}. Trying again."
+#: The same before anything is known.
+UNREACHED = "The API server does not answer: {error}. Trying again."
 REJECTED = (
     "The API server rejects the credentials, so that this is what was known before: {error}. Log in to the cluster "
     "again, as for kubectl; this page goes on by itself then, or after a new start of trainshed ui."
@@ -162,7 +164,7 @@ class Feed:
             except NoSuchJob:
                 self._say((Notice("refused", NO_KINDS),))
             except ApiError as error:
-                self._say((_outage(error),))
+                self._say((_outage(error, known=False),))
             else:
                 self._say(())
                 return kinds
@@ -178,13 +180,16 @@ class Feed:
         """Note from time to time whether the API server answers, and when all was read first."""
         loop = asyncio.get_running_loop()
         while True:
-            if all(informer.synced.is_set() or informer.refused for informer in self._informers):
+            read = all(informer.synced.is_set() or informer.refused for informer in self._informers)
+            if read and not self.synced.is_set():
                 self.synced.set()
+                self._note()
             now = loop.time()
             silent = [one for one in self._informers if not one.refused and one.failing(now) >= PATIENCE]
             self._refused = {one.what: self._refused.get(one.what, "") for one in self._informers if one.refused}
             refused = tuple(Notice("refused", f"Not shown: {text}") for text in dict.fromkeys(self._refused.values()))
-            self._say((*((_outage(self._error),) if silent and self._error else ()), *refused))
+            outage = (_outage(self._error, known=self.synced.is_set()),) if silent and self._error else ()
+            self._say((*outage, *refused))
             await asyncio.sleep(LOOK if self.synced.is_set() else LOOK / 10)
 
     def _say(self, notices: Sequence[Notice]) -> None:
@@ -250,9 +255,9 @@ def _file(entry: _Entry) -> JobFile:
     return JobFile(entry.listed.document, entry.status, samples=entry.samples, deleted=entry.deleted)
 
 
-def _outage(error: ApiError) -> Notice:
+def _outage(error: ApiError, *, known: bool) -> Notice:
     is_rejected = isinstance(error, Unavailable) and error.reason == UNAUTHORIZED
-    text = (REJECTED if is_rejected else OUTAGE).format(error=error)
+    text = (REJECTED if is_rejected else OUTAGE if known else UNREACHED).format(error=error)
     return Notice("credentials" if is_rejected else "outage", text)
 
 

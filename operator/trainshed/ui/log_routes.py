@@ -37,7 +37,7 @@ class LogRoutes:
         """Answer with the page, which has the last lines."""
         filters = _filters(request)
         found = await view(own_path(request), self._logs, log_pods(file, filters.container), filters)
-        text = f"<!doctype html>{log_page.page(file, found, self._frame())}"
+        text = str(log_page.page(file, found, self._frame()))
         return web.Response(text=text, content_type="text/html", charset="utf-8")
 
     async def live(self, address: Address, request: web.Request) -> web.StreamResponse:

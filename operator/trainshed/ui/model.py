@@ -107,7 +107,8 @@ class PageFrame(msgspec.Struct, frozen=True):
     """What surrounds the content of every page.
 
     `place` names the cluster or the machine, an empty `namespace` means all, `revision` is that of the feed with which
-    the page was drawn, `live` the path of its changes. `csrf` is the token of its forms, empty if it has no actions.
+    the page was drawn, `live` the path of its changes. `is_known` is whether all that is there was read once. `csrf` is
+    the token of its forms, empty if it has no actions.
     """
 
     now: datetime
@@ -116,6 +117,7 @@ class PageFrame(msgspec.Struct, frozen=True):
     notices: tuple[Notice, ...] = ()
     revision: int = 0
     live: str = ""
+    is_known: bool = True
     csrf: str = ""
 
 

@@ -88,7 +88,7 @@ class TeamServer(Generic[SiteT]):
             response = await handler(request)
         except RequestRefused as refused:
             page = layout.message(PageFrame(Clock().now()), str(refused.status.phrase), str(refused))
-            response = web.Response(text=f"<!doctype html>{page}", status=refused.status, content_type="text/html")
+            response = web.Response(text=str(page), status=refused.status, content_type="text/html")
         if isinstance(response, web.Response) and response.content_type == "text/html" and response.text:
             response.text = with_base(response.text, self._settings.base)
         return response

@@ -202,6 +202,7 @@ def test_an_outage_is_said_while_it_lasts_and_what_was_known_stays():
             rest.plurals = (*plurals, "pods")
             await asyncio.sleep(200)
             assert [notice.kind for notice in jobs.feed.notices()] == [kind]
+            assert "known before" in jobs.feed.notices()[0].text
             assert [file.address for file in jobs.feed.files()] == [MNIST]
             rest.plurals = ()
             await asyncio.sleep(30)
@@ -224,8 +225,11 @@ def test_a_cluster_without_the_kinds_is_asked_again():
 
     async def test() -> None:
         assert [notice.kind for notice in jobs.feed.notices()] == ["outage"]
+        assert "known before" not in jobs.feed.notices()[0].text
+        assert not jobs.feed.synced.is_set()
         await asyncio.sleep(30)
         assert jobs.feed.notices() == ()
+        assert jobs.feed.synced.is_set()
         assert len(jobs.feed.files()) == 1
 
     followed(jobs, test)

@@ -154,3 +154,8 @@ def test_an_update_has_what_differs_from_the_last_one():
     update.texts({"a": "1", "b": "3"})
     assert update.take() == {"texts": {"b": "3"}}
     assert update.take() == {}
+
+
+def test_jobs_that_were_never_read_are_not_said_to_be_none():
+    assert "not known yet" in str(page.beside([], passed=0, is_known=False))
+    assert "trainshed submit" not in str(page.page([], page.Filters(), PageFrame(NOW, is_known=False)))

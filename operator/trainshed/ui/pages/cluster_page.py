@@ -12,7 +12,7 @@ import msgspec
 from trainshed.api.foreign_text import one_line
 from trainshed.fit.amounts import shown
 from trainshed.plan.messages.phrases import plural
-from trainshed.ui.cluster_reading import ClusterFile, ClusterQueue, LocalQueue, not_permitted
+from trainshed.ui.cluster_reading import ClusterFile, ClusterQueue, LocalQueue, not_answered, not_permitted
 from trainshed.ui.device_use import Devices
 from trainshed.ui.model import STALLED, JobFile, PageFrame
 from trainshed.views import rows
@@ -40,7 +40,8 @@ class NeedyJob(msgspec.Struct, frozen=True):
 class ClusterView(msgspec.Struct, frozen=True):
     """What the view shows; `needing` are all jobs that need attention by state, `needy` the worst of them.
 
-    `has_operator` is whether there is one to look at: a run on this machine has none.
+    `has_operator` is whether there is one to look at: a run on this machine has none. `is_known` is whether all jobs
+    were read once.
     """
 
     cluster: ClusterFile
@@ -48,6 +49,7 @@ class ClusterView(msgspec.Struct, frozen=True):
     needy: Sequence[NeedyJob]
     needing: Counter[str]
     has_operator: bool = True
+    is_known: bool = True
 
 
 def needing(files: Iterable[JobFile]) -> Counter[str]:
@@ -63,11 +65,11 @@ def page(view: ClusterView, frame: PageFrame) -> h.Element:
 
 def live(view: ClusterView, now: datetime) -> h.Element:
     """Return the content of the page, which changes while it is open."""
-    missing = not_permitted(view.cluster)
+    missing = filter(None, (not_permitted(view.cluster), not_answered(view.cluster)))
     return h.div("#live.cluster")[
-        h.p(".quiet")[missing] if missing else None,
+        (h.p(".quiet")[text] for text in missing),
         _jobs(view, now),
-        _devices(view.devices),
+        _devices(view.devices) if view.is_known else None,
         _health(view.cluster, now) if view.has_operator else None,
         _queues(view.cluster),
     ]
@@ -89,7 +91,9 @@ def _jobs(view: ClusterView, now: datetime) -> h.Element:
             ],
         ]
         if total
-        else h.p(".quiet")["None."],
+        else h.p(".quiet")[
+            "None." if view.is_known else "The jobs are not known yet: the API server has not answered."
+        ],
     ]
 
 

@@ -148,12 +148,12 @@ def page(files: Sequence[JobFile], filters: Filters, frame: PageFrame) -> Elemen
         h1["Jobs"],
         _search(files, filters),
         counts(files, filters),
-        content_of(files, filters, frame.now),
+        content_of(files, filters, frame.now, is_known=frame.is_known),
     ]
     return layout.document(frame, "Jobs", content, current="/")
 
 
-def content_of(files: Sequence[JobFile], filters: Filters, now: datetime) -> Element:
+def content_of(files: Sequence[JobFile], filters: Filters, now: datetime, *, is_known: bool = True) -> Element:
     """Return the table of the jobs that pass the filters, or that there are none."""
     found = chosen(files, filters)
     return div("#content")[
@@ -164,7 +164,7 @@ def content_of(files: Sequence[JobFile], filters: Filters, now: datetime) -> Ele
             ],
             tbody("#rows", role="rowgroup")[(row(file, now) for file in found[:MOST_ROWS])],
         ],
-        beside(files, passed=len(found)),
+        beside(files, passed=len(found), is_known=is_known),
     ]
 
 
@@ -240,12 +240,14 @@ def _count(what: Node, count: str, query: str, *, is_chosen: bool) -> Element:
     return li[a(href=f"/{query}", aria_current="true" if is_chosen else None)[what, " ", span[count]]]
 
 
-def beside(files: Sequence[JobFile], *, passed: int) -> Element:
+def beside(files: Sequence[JobFile], *, passed: int, is_known: bool = True) -> Element:
     """Return that no job passes the filters, and what to do about it, or how many of those that do are not shown."""
     if passed > MOST_ROWS:
         return div("#empty")[p[f"The first {MOST_ROWS} of {passed} jobs are shown. The filters find the others."]]
     if passed:
         return div("#empty")
+    if not is_known:
+        return div("#empty")[p["The jobs are not known yet: the API server has not answered."]]
     if not any(file.deleted is None for file in files):
         return div("#empty")[p["There are no jobs here yet. ", "trainshed submit creates them."]]
     return div("#empty")[p["No job passes these filters. ", a(href="/")["Show all jobs"]]]
