@@ -93,7 +93,9 @@ class LocalRun:
         self._choice = RuntimeChoice(options, self._folder, self._output.say)
         self._frameworks = tuple({item.framework.kind: item.framework for item in options.jobs}.values())
         self._cluster = LocalCluster(self._clock.now, self._frameworks)
-        self._progress = TrainingProgress(options.jobs, self._output, time.monotonic)
+        self._progress = TrainingProgress(
+            options.jobs, self._output, time.monotonic, reports_all=options.page is not None
+        )
         self._injector = FailureInjector(options.failures, self._progress, self._kill)
         self._kubelet: Kubelet | None = None
         self._created: set[str] = set()

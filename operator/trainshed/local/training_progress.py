@@ -23,10 +23,13 @@ REPORT_EVERY = 5.0
 class TrainingProgress:
     """Implements `runtimes.protocol.LogSink`, and passes everything on. `clock` returns seconds.
 
-    `report` is called with the pod and what is known, from time to time, for jobs that report by their logs.
+    `report` is called with the pod and what is known, from time to time, for jobs that report by their logs; with
+    `reports_all` also for those that have not said how they report.
     """
 
-    def __init__(self, jobs: Iterable[LocalJob], logs: LogSink, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, jobs: Iterable[LocalJob], logs: LogSink, clock: Callable[[], float], *, reports_all: bool = False
+    ) -> None:
         self._logs, self._clock = logs, clock
         self._trackers: dict[str, Tracker] = {}
         self._containers: dict[str, str] = {}
@@ -39,7 +42,7 @@ class TrainingProgress:
             own = item.framework.container.name
             self._containers[leader["metadata"]["name"]] = own if own in names else names[0]
             self._expressions[item.job.name] = item.job.log_expression
-            if item.job.progress is ProgressSource.LOGS:
+            if item.job.progress is ProgressSource.LOGS or (reports_all and item.job.progress is ProgressSource.NONE):
                 self._reported[item.job.name] = -REPORT_EVERY
 
     def write(self, pod: Document, container: str, chunk: bytes) -> None:
