@@ -124,10 +124,9 @@ def encode(ended: Ended, versions: Versions = Versions(), known: str = "") -> st
     whole = _document(ended, curve, versions)
     text = _json(whole)
     for reduce in REDUCTIONS:
-        if len(text) <= MAX_RECORD_BYTES:
-            break
-        reduce(whole)
-        text = _json(whole)
+        if len(text) > MAX_RECORD_BYTES:
+            reduce(whole)
+            text = _json(whole)
     return text.decode()
 
 
@@ -232,11 +231,11 @@ def _halve_curve(document: dict[str, Any]) -> None:
 
 def _drop(*path: str) -> Callable[[dict[str, Any]], None]:
     def reduce(document: dict[str, Any]) -> None:
+        *above, last = path
         inner: Any = document
-        for part in path[:-1]:
-            inner = as_mapping(inner.get(part))
-        if isinstance(inner, dict):
-            inner.pop(path[-1], None)
+        for part in above:
+            inner = inner[part]
+        inner.pop(last, None)
 
     return reduce
 
@@ -250,8 +249,8 @@ def _last(field: str, most: int) -> Callable[[dict[str, Any]], None]:
 
 
 def _few_metrics(document: dict[str, Any]) -> None:
-    trainer = as_mapping(document["status"].get("trainerStatus"))
-    if isinstance(trainer, dict) and "metrics" in trainer:
+    trainer = document["status"].get("trainerStatus", {})
+    if "metrics" in trainer:
         trainer["metrics"] = trainer["metrics"][:4]
 
 

@@ -11,7 +11,17 @@ from support.builders import FRAMEWORKS, T0, a_job, at, running
 from support.replace import replace
 from trainshed.api import job_record, parse, status_codec
 from trainshed.api.framework import JobDefaults
-from trainshed.api.job_record import MAX_POINTS, MAX_RECORD_BYTES, Curve, Ended, Point, Versions, decode, encode
+from trainshed.api.job_record import (
+    MAX_POINTS,
+    MAX_RECORD_BYTES,
+    REDUCTIONS,
+    Curve,
+    Ended,
+    Point,
+    Versions,
+    decode,
+    encode,
+)
 from trainshed.api.status import Condition, ConditionType, Failure, Restart, Status, TrainerStatus
 from trainshed.api.training import parse_report
 from trainshed.views import rows
@@ -195,3 +205,20 @@ def test_a_record_cannot_claim_another_namespace():
 def test_of_the_points_of_others_those_are_kept_that_make_a_curve(points: object, kept: list[Point]):
     found = job_record.parse_curve({"metric": "lo\x1b[31mss\n", "points": points})
     assert (found.metric, list(found.points)) == ("loss", kept)
+
+
+def test_all_that_can_be_left_out_of_a_record_leaves_what_a_table_shows():
+    found = decode(encode(ended()), "ml")
+    for reduce in REDUCTIONS:
+        reduce(found)
+    assert "spec" not in found
+    assert rows.row(found, at(120), namespaces=False, wide=False)[:2] == ("tfjob/mnist", "Failed")
+
+
+def test_a_report_without_a_number_is_no_point():
+    report = TrainerStatus(updated=at(10), metrics=(("note", "fine"), ("mode", "nan")))
+    assert Curve().then(report, T0) == Curve()
+
+
+def test_a_job_without_a_completion_time_ended_when_its_condition_changed():
+    assert ended(failed(completion=None)).time == T0

@@ -37,9 +37,9 @@ PLACES = (
     "run:summary.described",
     "cluster:Server.handle",
     "cluster:LocalCluster._on_commit",
-    "run:ApiClient.create_pod",
-    "run:ApiClient.create_event",
-    "run:Controller._add",
+    "local_controller:ApiClient.create_pod",
+    "local_controller:ApiClient.create_event",
+    "local_controller:Controller._add",
 )
 
 
