@@ -98,7 +98,7 @@ def test_ranks_are_sorted_by_links_and_the_next_change_keeps_the_order(ui: Ui, v
 
 @pytest.fixture
 def acting(server: ControlPlane, user: UserClient, tmp_path: Path) -> Iterator[Ui]:
-    """The page of somebody who may change jobs, with actions."""
+    """The page of a user who may change jobs, with actions."""
     found = Ui.start(person(server, user, tmp_path, WRITES), "--allow-actions")
     yield found
     found.stop()
