@@ -84,7 +84,7 @@ class UserFeed(Generic[SiteT]):
                 await following
 
     def _ended(self, _following: asyncio.Task[None]) -> None:
-        """Wake those who wait for what will not come."""
+        """Wake all that wait, as nothing more comes."""
         self.feed.close()
         self.feed.synced.set()
 

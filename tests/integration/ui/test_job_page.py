@@ -203,5 +203,5 @@ def test_who_may_not_change_a_job_is_told_so(reader: Person, visitor: Visitor, p
     visitor.leave()
     ui.stop()
     (complaint,) = visitor.complaints
-    assert "409" in complaint, "how Chromium tells of the answer"
+    assert "409" in complaint, "what Chromium logs for the answer"
     visitor.complaints.clear()

@@ -25,7 +25,7 @@ ALICE, BOB = ActingUser("alice"), ActingUser("bob")
 
 
 class LimitedRest(RestClient):
-    """The client of a user who may read some namespaces alone; an open watch ends when it is told to."""
+    """The client of a user who may read some namespaces alone; an open watch ends on request."""
 
     def __init__(self, cluster: Cluster, user: ActingUser) -> None:
         super().__init__(MemoryTransport(cluster.jobs.server))
