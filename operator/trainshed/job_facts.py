@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 from trainshed.api import parse, status_codec
 from trainshed.api.actions import Snapshot
 from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document
+from trainshed.api.objects import Pod
 from trainshed.client import ApiError, Forbidden
 from trainshed.client.job_reader import JobKind, JobReader, NoSuchJob
 from trainshed.client.kueue_reader import read_queue
@@ -20,9 +21,12 @@ from trainshed.views import attempts, replica_states, story
 from trainshed.views.chapter import Story
 
 
-async def read_story(reader: JobReader, document: Document, kind: JobKind) -> Story:
-    """Return the story of a job; raises `NoSuchJob` for a kind of another operator, and errors of the API server."""
-    facts, queue = await asyncio.gather(read_facts(reader, document, kind), read_queue(reader, document))
+async def read_story(reader: JobReader, document: Document, kind: JobKind, pods: Sequence[Pod] | None = None) -> Story:
+    """Return the story of a job, whose pods are read unless they are given.
+
+    Raises `NoSuchJob` for a kind of another operator, and errors of the API server.
+    """
+    facts, queue = await asyncio.gather(read_facts(reader, document, kind, pods), read_queue(reader, document))
     probe, absent, unsaved, set_up = await asyncio.gather(
         read_failed_probe(reader, facts),
         read_absent(reader, facts),
@@ -32,17 +36,19 @@ async def read_story(reader: JobReader, document: Document, kind: JobKind) -> St
     return story.tell(facts, document, story.Beside(queue, probe, absent, unsaved, set_up))
 
 
-async def read_facts(reader: JobReader, document: Document, kind: JobKind) -> Facts:
-    """Return the facts of a job as the operator observes them; raises `NoSuchJob` for a kind of another operator."""
+async def read_facts(reader: JobReader, document: Document, kind: JobKind, pods: Sequence[Pod] | None = None) -> Facts:
+    """Return the facts of a job as the operator observes them; its pods are read unless they are given.
+
+    Raises `NoSuchJob` for a kind of another operator.
+    """
     framework, job_defaults = framework_of(kind), JobDefaults()
-    pods = await reader.pods(document)
     return Facts(
         Snapshot(
             job=parse.job(document, framework, job_defaults),
             framework=framework,
             job_defaults=job_defaults,
             status=status_codec.parse_status(document),
-            pods=pods,
+            pods=tuple(await reader.pods(document) if pods is None else pods),
             services=(),
             now=Clock().now(),
         )

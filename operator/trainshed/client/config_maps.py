@@ -8,7 +8,16 @@ from trainshed.api.job import Document
 from . import ApiError, NotFound
 from .client import CORE, ApiClient
 from .lists import DOCUMENTS
-from .transport import Path
+from .transport import Path, RestClient
+
+
+async def kubernetes_version(rest: RestClient) -> str:
+    """Return the version of the API server, such as `v1.36.1`; empty if it does not say."""
+    try:
+        answer = DOCUMENTS.answer(await rest.call("GET", Path("", "version")))
+    except ApiError:
+        return ""
+    return parse_text(answer.get("gitVersion"))
 
 
 class ConfigMaps:
@@ -34,12 +43,8 @@ class ConfigMaps:
         await self._write("PATCH", Path(CORE, "configmaps", namespace, name), patch)
 
     async def kubernetes_version(self) -> str:
-        """Return the version of the API server, such as `v1.36.1`; empty if it does not say."""
-        try:
-            answer = DOCUMENTS.answer(await self._client.rest.call("GET", Path("", "version")))
-        except ApiError:
-            return ""
-        return parse_text(answer.get("gitVersion"))
+        """Return the version of the API server, as the function of this name does."""
+        return await kubernetes_version(self._client.rest)
 
     async def _write(self, verb: str, path: Path, body: Document) -> None:
         client = self._client

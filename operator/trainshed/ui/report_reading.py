@@ -11,9 +11,10 @@ from trainshed.api.coerce import as_mapping, parse_text
 from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Document
 from trainshed.api.job_record import Versions, ended_at
+from trainshed.api.objects import JOB_NAME_LABEL
 from trainshed.client import ApiError, Forbidden
-from trainshed.client.job_reader import JobKind, JobReader, NoSuchJob
-from trainshed.client.lists import DOCUMENTS
+from trainshed.client.config_maps import kubernetes_version
+from trainshed.client.job_reader import CORE, JobKind, JobReader, NoSuchJob
 from trainshed.client.record_reader import chosen, read_records
 from trainshed.client.transport import Path
 from trainshed.job_facts import read_story
@@ -45,7 +46,7 @@ async def read_report(reader: JobReader, namespace: str, name: str, *, record: b
             operator = parse_text(as_mapping(as_mapping(known).get("record")).get("operator"))
             file = await _file(reader, document, kind)
             samples = samples_of(known) if known else ()
-            versions = Versions(operator, await _kubernetes(reader))
+            versions = Versions(operator, one_line(await kubernetes_version(reader.rest), 64))
             return JobReport(replace(file, samples=samples), versions, now, command)
     else:
         missing = NoSuchJob(f"there is no record of {name} in namespace {namespace}")
@@ -78,8 +79,8 @@ async def _file(reader: JobReader, document: Document, kind: JobKind) -> JobFile
     """Return a job with its pods and Events, as far as they may be read."""
     uid = parse_text(rows.metadata(document).get("uid"))
     typed = await reader.pods(document)
-    label = {"labelSelector": f"training.kubeflow.org/job-name={rows.name_of(document)}"}
-    seen = await reader.read_list(Path("/api/v1", "pods", rows.namespace_of(document)), SEEN_PODS, label)
+    label = {"labelSelector": f"{JOB_NAME_LABEL}={rows.name_of(document)}"}
+    seen = await reader.read_list(Path(CORE, "pods", rows.namespace_of(document)), SEEN_PODS, label)
     try:
         events = await reader.events(document, typed)
     except Forbidden:
@@ -89,7 +90,7 @@ async def _file(reader: JobReader, document: Document, kind: JobKind) -> JobFile
         status_codec.parse_status(document),
         pods=tuple(SeenPod(pod) for _, pod in seen if controller_uid(pod) == uid),
         events=tuple(events),
-        story=await read_story(reader, document, kind),
+        story=await read_story(reader, document, kind, typed),
     )
 
 
@@ -101,11 +102,3 @@ async def _own_record(reader: JobReader, document: Document) -> Document | None:
     except ApiError:
         return None
     return next((one for one in records if as_mapping(one.get("metadata")).get("uid") == uid), None)
-
-
-async def _kubernetes(reader: JobReader) -> str:
-    try:
-        answer = DOCUMENTS.answer(await reader.rest.call("GET", Path("", "version")))
-    except ApiError:
-        return ""
-    return one_line(parse_text(answer.get("gitVersion")), 64)

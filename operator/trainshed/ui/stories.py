@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 
 from trainshed.api.job import Document
+from trainshed.api.objects import Pod
 from trainshed.client import ApiError, Forbidden
 from trainshed.client.job_reader import NoSuchJob
 from trainshed.job_facts import read_story
@@ -59,8 +61,9 @@ class Stories:
         if is_fresh or file.deleted or kind is None:
             return kept
         try:
+            pods = await self._feed.reader.pods(file.document)
             story, events = await asyncio.gather(
-                read_story(self._feed.reader, file.document, kind), self._events(file.document)
+                read_story(self._feed.reader, file.document, kind, pods), self._events(file.document, pods)
             )
         except (ApiError, NoSuchJob):
             return kept
@@ -71,11 +74,10 @@ class Stories:
             self._turns.pop(old, None)
         return told
 
-    async def _events(self, document: Document) -> tuple[Document, ...]:
+    async def _events(self, document: Document, pods: Sequence[Pod]) -> tuple[Document, ...]:
         """Return the last Events about a job and its pods; none if they may not be read."""
-        reader = self._feed.reader
         try:
-            found = await reader.events(document, await reader.pods(document))
+            found = await self._feed.reader.events(document, pods)
         except Forbidden:
             return ()
         return tuple(sorted(found, key=event_time)[-MOST_EVENTS:])

@@ -75,9 +75,8 @@ def replicas(document: Document) -> Table:
 
 def _containers(document: Document) -> Iterator[tuple[str, ...]]:
     for role, group in _groups(document):
-        spec = as_mapping(as_mapping(group.get("template")).get("spec"))
         first = (role, str(group.get("replicas", 1)), parse_text(group.get("restartPolicy")))
-        for number, item in enumerate(map(as_mapping, as_sequence(spec.get("containers")))):
+        for number, item in enumerate(map(as_mapping, as_sequence(_pod_spec(group).get("containers")))):
             resources = as_mapping(item.get("resources"))
             amounts = (_amounts(resources.get("requests")), _amounts(resources.get("limits")))
             yield (

@@ -15,6 +15,7 @@ from trainshed.client.job_watch import Change
 from trainshed.ui.feed import MOST_DELETED_JOBS, MOST_REMOVED_PODS, Listed
 from trainshed.ui.model import Address
 from trainshed.ui.samples import MOST_SAMPLES, main_metric, values_of
+from trainshed.ui.stories import Stories
 
 MNIST = Address("ml", "pytorchjob", "mnist")
 
@@ -231,5 +232,24 @@ def test_a_cluster_without_the_kinds_is_asked_again():
         assert jobs.feed.notices() == ()
         assert jobs.feed.synced.is_set()
         assert len(jobs.feed.files()) == 1
+
+    followed(jobs, test)
+
+
+def test_the_story_and_the_events_of_a_page_read_the_pods_once():
+    jobs, reads = Jobs(), []
+    jobs.create("PyTorchJob", "mnist")
+    read = jobs.reader.pods
+
+    async def counted(job):
+        reads.append(job)
+        return await read(job)
+
+    jobs.reader.pods = counted
+
+    async def test() -> None:
+        file = await Stories(jobs.feed).file(MNIST)
+        assert file.story is not None
+        assert len(reads) == 1
 
     followed(jobs, test)

@@ -8,6 +8,7 @@ from htpy import Element, caption, code, dd, div, dl, dt, h2, li, p, section, sp
 from htpy import progress as progress_bar
 
 from trainshed.api.foreign_text import one_line
+from trainshed.api.objects import JOB_NAME_LABEL
 from trainshed.api.status import Condition, Status
 from trainshed.ui.model import JobFile
 from trainshed.views import rows as view_rows
@@ -109,7 +110,7 @@ def commands(file: JobFile) -> Element:
     """Return commands about the job, for a terminal."""
     job = one_line(view_rows.with_namespace(file.document))
     name, _, namespace = job.partition(" -n ")
-    selector = f"training.kubeflow.org/job-name={name.partition('/')[2]}"
+    selector = f"{JOB_NAME_LABEL}={name.partition('/')[2]}"
     found = (
         ("What happened", f"trainshed explain {job}"),
         ("Logs of all replicas", f"trainshed logs {job} -f"),
