@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 from trainshed.api import status_codec
 from trainshed.api.coerce import as_mapping
-from trainshed.api.job import KUEUE_PREFIX, Document
+from trainshed.api.job import QUEUE_LABEL, Document
 from trainshed.api.status import ConditionType
 from trainshed.client import ApiError, Conflict, Unavailable
 from trainshed.client.job_reader import JobKind, JobReader, Jobs, NoSuchJob
@@ -93,7 +93,7 @@ class JobActions:
         """Return whether Kueue starts and stops a job, and the Workload that it has made for it, if it may be read."""
         workload = await self._reader.workload(job)
         labels = as_mapping(job["metadata"].get("labels"))
-        return bool(workload) or f"{KUEUE_PREFIX}queue-name" in labels, workload
+        return bool(workload) or QUEUE_LABEL in labels, workload
 
     async def _read_again(self, job: Document, kind: JobKind) -> Document:
         """Return a job as it is now; raises `NoSuchJob` if it is gone."""

@@ -20,6 +20,8 @@ Options = TypeVar("Options")
 #: The prefix of Kueue's labels and annotations: the queue's name is a label of the job. Of a job without that label
 #: (manageJobsWithoutQueueName) the pod templates get some when it is admitted.
 KUEUE_PREFIX = "kueue.x-k8s.io/"
+#: The label of a job that names its queue of Kueue.
+QUEUE_LABEL = f"{KUEUE_PREFIX}queue-name"
 
 
 class PackedDocument(Mapping[str, Any]):

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from trainshed.api.coerce import as_mapping, parse_text
-from trainshed.api.job import Document
+from trainshed.api.job import QUEUE_LABEL, Document
 from trainshed.client import UNCALLED, ApiError, Forbidden, NotFound, Unavailable
 from trainshed.client.job_writer import JobWriter
-from trainshed.client.kueue_reader import QUEUE_LABEL
 from trainshed.client.lists import DOCUMENTS
 from trainshed.client.transport import AlreadyExists, Path, RestClient
 from trainshed.fit import kueue_queues, limit_ranges, needed_objects, packing, quotas

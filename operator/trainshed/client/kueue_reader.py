@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from trainshed.api.coerce import as_mapping, as_sequence, parse_count, parse_text
-from trainshed.api.job import KUEUE_PREFIX, Document
+from trainshed.api.job import KUEUE_PREFIX, QUEUE_LABEL, Document
 
 from . import ApiError, Forbidden, NotFound
 from .job_reader import JOB_UID, KUEUE, JobReader
@@ -15,7 +15,6 @@ from .transport import Path
 
 #: The API in which Kueue lists the Workloads that wait, in their order, if its administrator has switched it on.
 VISIBILITY = f"/apis/visibility.{KUEUE_PREFIX}v1beta1"
-QUEUE_LABEL = f"{KUEUE_PREFIX}queue-name"
 
 
 class QueuePlace(msgspec.Struct, frozen=True):

@@ -8,14 +8,12 @@ from urllib.parse import quote
 import msgspec
 
 from trainshed.api.coerce import as_mapping
-from trainshed.api.job import KUEUE_PREFIX, Document
+from trainshed.api.job import QUEUE_LABEL, Document
 from trainshed.api.objects import Pod
 from trainshed.api.status import ConditionType, Status
 from trainshed.views import rows
 from trainshed.views.chapter import Story
 
-#: The label of a job that names its queue.
-QUEUE_LABEL = f"{KUEUE_PREFIX}queue-name"
 #: States that only the page has a word for: a job that does not advance, one that waits for Kueue, one that is gone.
 STALLED, QUEUED, DELETED = "Stalled", "Queued", "Deleted"
 
@@ -93,7 +91,7 @@ class JobFile(msgspec.Struct, frozen=True):
         if found == ConditionType.RUNNING and self.status.true(ConditionType.STALLED):
             return STALLED
         labels = as_mapping(as_mapping(self.document.get("metadata")).get("labels"))
-        return QUEUED if found == ConditionType.SUSPENDED and labels.get(f"{KUEUE_PREFIX}queue-name") else found
+        return QUEUED if found == ConditionType.SUSPENDED and labels.get(QUEUE_LABEL) else found
 
 
 class Notice(msgspec.Struct, frozen=True):

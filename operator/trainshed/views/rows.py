@@ -9,7 +9,7 @@ from typing import Any
 from trainshed.api import status_codec
 from trainshed.api.coerce import as_mapping, parse_count, parse_text, parse_time
 from trainshed.api.foreign_text import one_line
-from trainshed.api.job import KUEUE_PREFIX, Document
+from trainshed.api.job import QUEUE_LABEL, Document
 from trainshed.api.job_record import ended_at, was_deleted
 from trainshed.api.status import ConditionType, Status
 
@@ -165,7 +165,7 @@ def in_one_sentence(job: Document) -> str:
 
 
 def _wide(job: Document, status: Status, now: datetime) -> tuple[str, ...]:
-    queue = parse_text(as_mapping(metadata(job).get("labels")).get(f"{KUEUE_PREFIX}queue-name")) or NONE
+    queue = parse_text(as_mapping(metadata(job).get("labels")).get(QUEUE_LABEL)) or NONE
     duration = human(((status.completion or now) - status.start).total_seconds()) if status.start else NONE
     return queue, duration, *(share or NONE for share in (*lost_time.shares(status, now), status.progress))
 

@@ -10,12 +10,12 @@ import msgspec
 from trainshed.api import foreign_text
 from trainshed.api.coerce import as_mapping, as_sequence, parse_text
 from trainshed.api.framework import own_container
-from trainshed.api.job import CleanPodPolicy, Document, ReplicaGroup, RestartPolicy
+from trainshed.api.job import QUEUE_LABEL, CleanPodPolicy, Document, ReplicaGroup, RestartPolicy
 from trainshed.api.objects import Phase
 from trainshed.api.quantities import requests
 from trainshed.api.status import Condition, ConditionType, Failure
 from trainshed.api.training import DIGITS, EPOCH, STEP, TOTAL
-from trainshed.client.kueue_reader import QUEUE_LABEL, Queue
+from trainshed.client.kueue_reader import Queue
 from trainshed.fit.amounts import times, total
 from trainshed.fit.quotas import never_fits, pod_charge
 from trainshed.plan.facts import Facts
