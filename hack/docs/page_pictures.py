@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 
-from trainshed import ui
+from trainshed.ui.listening import STATIC
 from trainshed.ui.model import PageFrame
 from trainshed.ui.pages import job, jobs
 
 from . import shown_jobs
 
-STATIC = Path(ui.__file__).parent / "static"
 #: The width of the pictures, and that of a rem, in px.
 WIDTH, REM = 1200, 15
 #: What a picture does not need: what is closed, and what a pointer shows.

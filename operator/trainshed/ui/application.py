@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 
 from aiohttp import web
 from htpy import Renderable, a
@@ -18,6 +17,7 @@ from .cluster_logs import ApiLogs
 from .cluster_reading import ClusterReader, Examine
 from .cluster_routes import ClusterRoutes
 from .feed import Feed
+from .listening import STATIC, listening
 from .live import Update, follow
 from .log_routes import LogRoutes
 from .model import Address, JobFile, PageFrame
@@ -25,7 +25,6 @@ from .pages import actions, job, job_yaml, jobs, layout, ranks
 from .replica_logs import ReplicaLogs
 from .stories import Stories
 
-STATIC = Path(__file__).parent / "static"
 LOOPBACK = "127.0.0.1"
 #: How forms of the page are sent, and the most bytes of one.
 FORM, MOST_FORM = "application/x-www-form-urlencoded", 16 * 1024
@@ -210,13 +209,5 @@ def answer(page: Renderable, status: int = 200) -> web.Response:
 @asynccontextmanager
 async def served(site: Site, port: int) -> AsyncIterator[None]:
     """Serve the pages on the loopback address, at a free port if it is 0; raises `OSError`."""
-    runner = web.AppRunner(
-        site.application(), access_log=None, handle_signals=False, handler_cancellation=True, shutdown_timeout=GRACE
-    )
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, LOOPBACK, port).start()
-        site.access.port = runner.addresses[0][1]
+    async with listening(site.application(), LOOPBACK, port, GRACE) as site.access.port:
         yield
-    finally:
-        await runner.cleanup()

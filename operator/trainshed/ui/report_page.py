@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 from htpy import (
     Element,
@@ -45,6 +44,7 @@ from trainshed.views.post_mortem import Table
 
 from . import job_history
 from .drawings import curves, patterns, time_bar, timeline
+from .listening import STATIC
 from .pages import layout
 from .pages.story_chapter import chapter
 from .report_content import JobReport, cause_tables, first_tables, last_tables, made, spec_text
@@ -53,7 +53,6 @@ from .seen_facts import facts_of, lives_of
 #: Nothing is loaded, whatever is in the file; the style is a part of it.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 DARK = "(prefers-color-scheme: dark)"
-STATIC = Path(__file__).parent / "static"
 #: The columns whose cells may be broken anywhere, and take the room that there is.
 LONG = ("Image", "Message", "Variables of the user")
 

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
@@ -17,6 +16,7 @@ from trainshed.process import Clock
 
 from .access import HEADERS, content_security_policy
 from .base_path import BASE, with_base
+from .listening import STATIC, listening
 from .model import PageFrame
 from .pages import layout
 from .proxy_headers import ProxyHeaders, RequestRefused
@@ -27,7 +27,6 @@ OF_NAMESPACE = "/namespaces/{namespace}"
 #: Seconds that requests have when the server ends.
 GRACE = 2.0
 
-STATIC = Path(__file__).parent / "static"
 SiteT = TypeVar("SiteT")
 #: What is at a path of a site.
 View = Callable[[SiteT, web.Request], Awaitable[web.StreamResponse]]
@@ -82,9 +81,8 @@ class TeamServer(Generic[SiteT]):
     @web.middleware
     async def _refusals(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
-            self._settings.headers.identity(
-                request.method, request.headers
-            )  # also for files and paths that do not exist
+            # Also for files and paths that do not exist.
+            self._settings.headers.identity(request.method, request.headers)
             response = await handler(request)
         except RequestRefused as refused:
             page = layout.message(PageFrame(Clock().now()), str(refused.status.phrase), str(refused))
@@ -99,7 +97,7 @@ class TeamServer(Generic[SiteT]):
         health = web.Application()
         for path in ("/healthz", "/readyz"):
             health.router.add_get(path, _ok)
-        async with _listening(self.application(), address), _listening(health, probes):
+        async with listening(self.application(), *address, GRACE), listening(health, *probes, GRACE):
             keeping = asyncio.create_task(self._team.run())
             try:
                 yield
@@ -116,16 +114,3 @@ class TeamServer(Generic[SiteT]):
 async def _ok(request: web.Request) -> web.Response:
     del request
     return web.Response(text="ok\n")
-
-
-@asynccontextmanager
-async def _listening(app: web.Application, address: BindAddress) -> AsyncIterator[None]:
-    runner = web.AppRunner(
-        app, access_log=None, handle_signals=False, handler_cancellation=True, shutdown_timeout=GRACE
-    )
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, *address).start()
-        yield
-    finally:
-        await runner.cleanup()

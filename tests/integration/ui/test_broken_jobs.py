@@ -12,7 +12,7 @@ from support.broken_jobs import BROKEN, WELL
 from support.browsing import Visitor, screenshots
 from support.builders import at
 from trainshed.ui.access import HEADERS
-from trainshed.ui.application import STATIC
+from trainshed.ui.listening import STATIC
 from trainshed.ui.model import PageFrame
 from trainshed.ui.pages import job, ranks
 
