@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import orjson
 
+from . import training
 from .coerce import as_mapping, as_sequence, encodable, format_time, parse_text, parse_time, truncate_end
 from .foreign_text import one_line
 from .framework import Framework
@@ -77,9 +78,8 @@ def _thinned(points: tuple[Point, ...]) -> tuple[Point, ...]:
 
 
 def main_metric(report: TrainerStatus) -> str:
-    """Return the name of the metric that tells most: a loss, else the first number; empty without one."""
-    names = [name for name, text in report.metrics if _number(text) is not None]
-    return next((name for name in names if "loss" in name.lower()), names[0] if names else "")
+    """Return the name of the metric that tells most and is a number; empty without one."""
+    return training.main_metric(name for name, text in report.metrics if _number(text) is not None)
 
 
 class Versions(msgspec.Struct, frozen=True):
@@ -380,8 +380,4 @@ def _finite(value: object) -> float | None:
 
 
 def _number(text: str) -> float | None:
-    try:
-        found = float(text)
-    except ValueError:
-        return None
-    return _finite(found)
+    return _finite(training.measure(text))

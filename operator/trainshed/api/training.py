@@ -20,6 +20,8 @@ METRIC_BYTES = len('{"name":"","value":""},')
 LONGEST = 1_024
 #: Metrics with which clients of Trainer report what its status has no field for, the first one first.
 STEP, TOTAL, EPOCH = ("current_step", "global_step", "step"), ("total_steps", "max_steps"), ("current_epoch", "epoch")
+#: All of these: they say how far a training is, and not how good.
+NO_MEASURE = frozenset((*STEP, *TOTAL, *EPOCH))
 #: The significant digits of numbers that are measured.
 DIGITS = 4
 #: An interval between two steps that is as much longer than all others, and has so many seconds, is a pause that says
@@ -91,6 +93,24 @@ def parse_stored(document: object) -> TrainerStatus | None:
     """Return the report that a status has; None without its time."""
     updated = parse_time(as_mapping(document).get("lastUpdatedTime"))
     return parse_report(document, updated) if updated else None
+
+
+def measure(text: str) -> float | None:
+    """Return the number that a metric is, of any sign and with all its digits; None if it is no finite one."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def main_metric(names: Iterable[str]) -> str:
+    """Return which of the names of metrics tells most about a training: a loss, else the first; empty without one.
+
+    What says how far it is, and not how good, is none.
+    """
+    found = [name for name in names if name not in NO_MEASURE]
+    return next((name for name in found if "loss" in name.lower()), found[0] if found else "")
 
 
 def pace(steps: Sequence[tuple[float, int]]) -> float | None:

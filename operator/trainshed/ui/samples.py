@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
+from trainshed.api import training
 from trainshed.api.status import Status
-from trainshed.api.training import EPOCH, STEP, TOTAL
 
 from .model import Sample
 
 #: The most samples of a job: when there are more, every second one is dropped, so that they still span all of it.
 MOST_SAMPLES = 512
-#: Metrics that say how far a training is, and not how good.
-NO_MEASURE = frozenset((*STEP, *TOTAL, *EPOCH))
 
 
 def sample_of(status: Status) -> Sample | None:
@@ -20,7 +16,7 @@ def sample_of(status: Status) -> Sample | None:
     report = status.trainer
     if report is None:
         return None
-    found = ((name, _number(value)) for name, value in report.metrics)
+    found = ((name, training.measure(value)) for name, value in report.metrics)
     metrics = tuple((name, value) for name, value in found if value is not None)
     return Sample(report.updated, report.step, report.percentage, metrics)
 
@@ -34,19 +30,10 @@ def with_sample(samples: tuple[Sample, ...], sample: Sample | None) -> tuple[Sam
 
 
 def main_metric(samples: tuple[Sample, ...]) -> str:
-    """Return the metric that says most about a training: its loss, else the first one; empty without any."""
-    names = [name for name, _ in samples[-1].metrics if name not in NO_MEASURE] if samples else []
-    return next((name for name in names if "loss" in name.lower()), names[0] if names else "")
+    """Return the metric that says most about a training; empty without any."""
+    return training.main_metric(name for name, _ in samples[-1].metrics) if samples else ""
 
 
 def values_of(samples: tuple[Sample, ...], name: str) -> list[float]:
     """Return the values of a metric, the newest last."""
     return [value for sample in samples for metric, value in sample.metrics if metric == name]
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None

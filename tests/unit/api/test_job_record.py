@@ -222,3 +222,8 @@ def test_a_report_without_a_number_is_no_point():
 
 def test_a_job_without_a_completion_time_ended_when_its_condition_changed():
     assert ended(failed(completion=None)).time == T0
+
+
+def test_how_far_a_training_is_says_nothing_of_how_good_it_is():
+    report = TrainerStatus(updated=at(10), step=7, metrics=(("current_step", "7"), ("accuracy", "0.5")))
+    assert Curve().then(report, T0) == Curve("accuracy", (Point(10, 7, 0.5),))

@@ -30,8 +30,8 @@ from htpy import (
 )
 
 from trainshed.api.foreign_text import one_line
+from trainshed.api.training import NO_MEASURE
 from trainshed.ui.model import Sample
-from trainshed.ui.samples import NO_MEASURE
 
 from .axis import Scale, share
 
