@@ -121,9 +121,9 @@ class JobActions:
         try:
             async with asyncio.timeout(seconds), aclosing(follow) as changes:
                 async for change in changes:
-                    if change.deleted or change.job["metadata"]["uid"] != metadata["uid"]:
+                    if change.deleted or change.item["metadata"]["uid"] != metadata["uid"]:
                         raise NoSuchJob(f"{full_name(job)} is deleted")
-                    if status_codec.parse_status(active(change.job)).true(ConditionType.SUSPENDED):
+                    if status_codec.parse_status(active(change.item)).true(ConditionType.SUSPENDED):
                         return True
         except TimeoutError:
             pass

@@ -163,7 +163,7 @@ async def _watch(cluster: Cluster, view: View, choice: Choice, jobs: list[Shown]
     known = {job.key: job for job in jobs}
     async with aclosing(job_changes(cluster.reader, choice.jobs, view.read, known, warn)) as changes:
         async for change in changes:
-            job = change.job
+            job = change.item
             content = (*job.content, DELETED) if change.deleted else job.content
             if printed.get(job.identity) != content and (not only or job.identity in only):
                 printed[job.identity] = content

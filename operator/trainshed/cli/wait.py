@@ -66,13 +66,13 @@ async def _wait(cluster: Cluster, name: str, wanted: str, seconds: float | None)
     try:
         async with asyncio.timeout(seconds), aclosing(follow) as changes:
             async for change in changes:
-                is_same = change.job["metadata"].get("uid") == uid
-                last = change.job if is_same else last
+                is_same = change.item["metadata"].get("uid") == uid
+                last = change.item if is_same else last
                 if change.deleted or not is_same:
                     click.echo(f"{rows.full_name(document)} is deleted", err=wanted != DELETED)
                     return REACHED if wanted == DELETED else ENDED
-                if (code := _code(change.job, wanted)) is not None:
-                    click.echo(rows.in_one_sentence(change.job), err=code != REACHED)
+                if (code := _code(change.item, wanted)) is not None:
+                    click.echo(rows.in_one_sentence(change.item), err=code != REACHED)
                     return code
     except TimeoutError:
         click.echo(f"{rows.in_one_sentence(last).rstrip('.')}; the time is over", err=True)

@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
-    """An object as it is now, or as it was when it was deleted; `job` is mostly a job."""
+    """An object as it is now, or as it was when it was deleted."""
 
-    job: T
+    item: T
     deleted: bool
 
 

@@ -205,7 +205,7 @@ class Feed:
         return self.revision
 
     def _job(self, change: Change[Listed]) -> None:
-        listed = change.job
+        listed = change.item
         address, uid = address_of(listed.document), _uid(listed.document)
         known = self._entries.get(address)
         if change.deleted:
@@ -224,7 +224,7 @@ class Feed:
         self._entries[address], self._addresses[uid] = entry, address
 
     def _pod(self, change: Change[Document]) -> None:
-        pod = change.job
+        pod = change.item
         job, uid = controller_uid(pod), _uid(pod)
         known = self._pods.setdefault(job, {})
         known[uid] = SeenPod(pod, self.now() if change.deleted else None)

@@ -30,7 +30,7 @@ def followed(server: ScriptedServer, *kinds: Followed[str], seconds: float = 60)
     async def read(wire: RestClient) -> None:
         async with asyncio.timeout(seconds), aclosing(changes(wire, kinds or [PODS], {}, said.append)) as all_changes:
             async for change in all_changes:
-                job, deleted = change.job, change.deleted
+                job, deleted = change.item, change.deleted
                 found.append((job, deleted))
 
     async def story() -> None:
