@@ -116,7 +116,7 @@ def _found_stalled(facts: Facts) -> ConditionUpdate | None:
     still = operations if operations and operations.hang else None
     if still and steps and steps.advanced > still.moved:
         still = None
-    return standstill.stalled(facts, late, still) if late or still else None
+    return standstill.stalled(late, still) if late or still else None
 
 
 def _is_refuted(facts: Facts, since: datetime) -> bool:

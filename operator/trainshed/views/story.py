@@ -14,6 +14,7 @@ from trainshed.api.job import QUEUE_LABEL, CleanPodPolicy, Document, ReplicaGrou
 from trainshed.api.objects import Phase
 from trainshed.api.quantities import requests
 from trainshed.api.status import Condition, ConditionType, Failure
+from trainshed.api.time_spent import JobPhase
 from trainshed.api.training import DIGITS, EPOCH, STEP, TOTAL
 from trainshed.client.kueue_reader import Queue
 from trainshed.fit.amounts import times, total
@@ -67,6 +68,7 @@ def tell(facts: Facts, document: Document, beside: Beside = Beside()) -> Story: 
         ("History", (*attempts.history(facts), beside.unsaved)),
         ("Failure", attempts.failure(facts, probe)),
         ("Blocked", (*_blocked(facts), beside.set_up and f"the kubelet says: {beside.set_up}")),
+        ("Stalled", _stalled(facts)),
         ("Next", _next(facts, queue)),
         ("What to do", (_filled(text, name, facts) for text in _advice(facts, beside))),
     )
@@ -94,6 +96,7 @@ HEADLINES = {
     ConditionType.FAILED: "has failed{ran}.",
 }
 QUEUED = "has waited for Kueue for {since}: {left}."
+STANDS = "has been running for {since}, without progress for {still}: {ready}."
 AGAIN = "was resumed {since} ago and does not run yet: {ready}."
 DELETED = "is being deleted."
 ELSEWHERE = "is managed by {manager}: Trainshed does nothing for it."
@@ -109,6 +112,7 @@ def headline(facts: Facts, document: Document, queue: Queue | None) -> str:
         "created": _ago(facts, job.created or facts.now),
         "since": _ago(facts, (resumed or decisive).changed) if decisive else "",
         "ready": f"{share(ready, job.size, 'replica')} ready",
+        "still": _ago(facts, still) if (still := _still_since(facts)) else "",
         "left": "its pods are being deleted" if facts.snapshot.pods else "it has no pods",
         "ran": f" after {human(((status.completion or facts.now) - status.start).total_seconds())}"
         if status.start
@@ -124,6 +128,8 @@ def headline(facts: Facts, document: Document, queue: Queue | None) -> str:
         sentence = ELSEWHERE
     elif queue and decisive and decisive.type is ConditionType.SUSPENDED:
         sentence = QUEUED
+    elif words["still"] and decisive and decisive.type is ConditionType.RUNNING:
+        sentence = STANDS
     return f"{job.kind} {job.namespace}/{job.name} {sentence.format_map(words)}"
 
 
@@ -227,10 +233,23 @@ def _blocked(facts: Facts) -> Iterator[str]:
         yield f"{decisive.reason}: {decisive.message}"
     if decisive.type is ConditionType.FAILED and not status.failure:
         yield f"{decisive.reason}: {decisive.message}"
-    if stalled := status.condition(ConditionType.STALLED):
-        yield f"Stalled for {_ago(facts, stalled.changed)}: {stalled.message}"
     if facts.job.problems and not status.over:
         yield f"the spec is not valid any more, so that no pod is created: {'; '.join(facts.job.problems)}"
+
+
+def _stalled(facts: Facts) -> Iterator[str]:
+    """Yield for how long the training has not advanced, and by what that is known, which was seen some time later."""
+    found, begin = facts.status.condition(ConditionType.STALLED), _still_since(facts)
+    if found and begin:
+        yield f"no progress for {_ago(facts, begin)}, noticed {_ago(facts, found.changed)} ago: {found.message}"
+
+
+def _still_since(facts: Facts) -> datetime | None:
+    """Return when a job that is Stalled made progress last, as its time is counted, or else when that was noticed."""
+    spent, found = facts.status.time_spent, facts.status.condition(ConditionType.STALLED)
+    if found is None or not found.true:
+        return None
+    return spent.since if spent.phase is JobPhase.STALLED and spent.since else found.changed
 
 
 def overdue(facts: Facts) -> str:

@@ -44,7 +44,7 @@ def test_a_step_that_is_late_is_noticed_in_time_and_said_once():
     assert (stalled(early), early.requeue_at) == ("", at(700))
     late = decide(steps(100), 700)
     assert stalled(late) == (
-        "NoStep: no step for 10 min 0 s: the last, step 1240, was at 2026-01-01T12:01:40Z; "
+        "NoStep: no step since step 1240 at 2026-01-01T12:01:40Z; "
         "a step takes 2 s as a rule, and is reported every 20 s"
     )
     assert event_reasons(late) == ["PyTorchJobStalled"]
@@ -69,8 +69,8 @@ def test_clients_of_v1_see_a_job_that_runs():
         (still(0, replace(LATE, pod="", node="")), "rank 1 (host 10.0.0.1, pid 101, AllReduce 41 of 42)"),
         (still(0, *[LATE] * 3), "3 of 4 ranks are behind, such as rank 1"),
         (still(0, replace(LATE, count=2), *[LATE] * 6, ranks=8), "behind the other ranks: rank 1 "),
-        (still(0), "NCCL RAS: no count has moved for 10 min 0 s, in 12 answers"),
-        (replace(still(0, LATE), steps=Steps(at(0), 5, 1.0)), "no step for 10 min 0 s: the last, step 5, was at"),
+        (still(0), "NCCL RAS: no count has moved since 2026-01-01T12:00:00Z, in 12 answers"),
+        (replace(still(0, LATE), steps=Steps(at(0), 5, 1.0)), "no step since step 5 at"),
     ],
 )
 def test_ranks_that_wait_for_each_other_are_named(signs, words):
@@ -107,7 +107,7 @@ def test_without_a_sign_nothing_is_concluded(signs, now):
 def test_ranks_that_stand_still_in_step_are_late_like_a_step():
     signs = replace(steps(0), operations=Operations(at(650), 1))
     assert decide(signs, 700).requeue_at == at(1250)
-    assert stalled(decide(signs, 1250)).startswith("NoStep: no step for 20 min 50 s")
+    assert stalled(decide(signs, 1250)).startswith("NoStep: no step since step")
 
 
 def test_the_floor_holds_for_short_deadlines():
@@ -324,7 +324,7 @@ def test_steps_show_that_a_job_hangs_and_blame_no_replica_and_no_node():
     decision = decide(steps(0), 601, job=RESTARTED, pods=pods, status=before)
     failure, (restart,) = decision.status.failure, decision.status.recent_restarts
     assert (failure.kind, failure.pod, failure.replica, failure.node) == ("Hang", "", "", "")
-    assert failure.message.startswith("the job made no progress: no step for 10 min 0 s: the last, step 1240, was at")
+    assert failure.message.startswith("the job made no progress: no step since step 1240 at")
     assert (restart.replica, restart.node, event_reasons(decision)) == ("", "", ["PyTorchJobRestarting"])
     assert " is restarting because it made no progress." in decision.status.condition(ConditionType.RESTARTING).message
     again = [replace(pod, attempt=1, containers=()) for pod in pods_of(JOB)]

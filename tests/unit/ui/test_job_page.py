@@ -33,7 +33,11 @@ UNDERSTOOD = {
     "crash-loop": ("Blocked", "ValueError: bad batch: label 10 is out of range", "Fix the program: trainshed logs"),
     "oom-killed": ("Failed", "worker-1 on gpu-node-03 was OOMKilled (limit 64Gi)", "Raise resources.limits.memory"),
     "evicted": ("Running", "worker-1: waiting on gpu-node-05", "was terminated by the kubelet"),
-    "stalled": ("Stalled", "no step for 10 min 20 s: the last, step 2940", "trainshed stacks pytorchjob/mnist -n ml"),
+    "stalled": (
+        "Stalled",
+        "no progress for 20m, noticed 10m ago: no step since step 2940 at 2026-01-01T12:49:40Z",
+        "trainshed stacks pytorchjob/mnist -n ml",
+    ),
     "suspended-by-kueue": ("Queued", "couldn't assign flavors", "another queue, or a higher priority"),
     "deadline-exceeded": (
         "Failed",

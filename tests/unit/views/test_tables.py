@@ -82,14 +82,14 @@ def test_tables_say_how_far_a_job_was_that_does_not_train_and_not_how_long_it_st
 @pytest.mark.parametrize(("step", "shown"), [(7, "7%, stalled"), (None, "stalled")])
 def test_tables_say_that_a_job_is_stalled_and_not_how_long_it_still_takes(step: int | None, shown: str):
     job = a_job("PyTorchJob", master=1, worker=1)
-    update = ConditionUpdate(ConditionType.STALLED, "NoStep", "no step for 30 s")
+    update = ConditionUpdate(ConditionType.STALLED, "NoStep", "no step since step 7 at 2026-01-01T12:00:00Z")
     report = trainer_status(at(0), step=step, total_steps=100, remaining_seconds=240)
     status = replace(set_condition(running(job), update, at(50)), trainer=report)
     found = document(job, status)
     *_, progress, why = rows.row(found, at(60), namespaces=False, wide=True)
-    assert (progress, why) == (shown, "Stalled: no step for 30 s")
+    assert (progress, why) == (shown, "Stalled: no step since step 7 at 2026-01-01T12:00:00Z")
     columns = printed(replace(look(job, *pods_of(job)), status=status))
-    assert (columns["Progress"], columns["Stalled"]) == (shown, "no step for 30 s")
+    assert (columns["Progress"], columns["Stalled"]) == (shown, "no step since step 7 at 2026-01-01T12:00:00Z")
 
 
 def test_a_row_says_why_a_job_has_failed():

@@ -55,12 +55,14 @@ def test_the_last_report_of_a_job_that_does_not_train_stays_but_no_time_remains(
 
 def test_a_job_that_is_stalled_is_told_why_and_what_to_do():
     job = a_job("PyTorchJob", master=1, worker=1, hang_deadline=600)
-    signs = Signs(Steps(at(0), 7, 1.0))
+    signs = Signs(Steps(at(0), 7, 1.0, 1.0))
     stalled = plan(replace(seen(job, *pods_of(job), status=running(job), now=at(600)), signs=signs)).status
     chapters = story.tell(Facts(seen(job, *pods_of(job), status=stalled, now=at(660))), {}).chapters
     lines = {chapter.title: chapter.lines for chapter in chapters}
-    (words,) = [line for found in lines.values() for line in found if line.startswith("Stalled for 60s: no step for")]
-    assert "step 7" in words
+    (words,) = lines["Stalled"]
+    usual = "a step takes 1 s as a rule, and is reported every 1 s"
+    assert words == f"no progress for 11m, noticed 60s ago: no step since step 7 at 2026-01-01T12:00:00Z; {usual}"
+    assert "Blocked" not in lines
     assert "trainshed.dev/hang-action: Restart" in lines["What to do"][0]
 
 
@@ -78,7 +80,7 @@ def test_a_job_that_runs_again_after_a_hang_is_told_who_was_behind_and_what_the_
     lines = {chapter.title: chapter.lines for chapter in chapters}
     behind = "1 of 2 ranks are behind, such as rank 1 (mnist-worker-0 on node-b, pid 101, AllReduce 41 of 42)"
     known = "rank 1 (mnist-worker-0 on node-b) is in load (data.py:9); rank 0 (host h) is in all_reduce (c10d.py:7)"
-    still = f"NCCL RAS: no count has moved for 10 min 0 s, in 12 answers; {behind}"
+    still = f"NCCL RAS: no count has moved since 2026-01-01T12:00:00Z, in 12 answers; {behind}"
     assert lines["Failure"] == (
         f"41s ago: worker-0 made no progress 10 min 1 s after start: {still}",
         f"| stacks: {known}",
@@ -95,7 +97,7 @@ def test_a_hang_that_steps_have_shown_blames_no_replica_and_no_node():
     chapters = story.tell(Facts(seen(job, status=status, now=at(602))), {}).chapters
     lines = {chapter.title: chapter.lines for chapter in chapters}
     assert lines["History"][0] == "1s ago: the job made no progress after a run of 10m; 2 replicas were restarted"
-    assert lines["Failure"][0].startswith("1s ago: the job made no progress: no step for 10 min 0 s: the last, step 7,")
+    assert lines["Failure"][0].startswith("1s ago: the job made no progress: no step since step 7 at")
     assert "nothing shows which rank is the cause" in lines["What to do"][0]
     assert "node" not in " ".join(lines["What to do"])
 

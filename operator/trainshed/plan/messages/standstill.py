@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from statistics import median
 
 from trainshed.api import coerce, foreign_text
@@ -12,7 +11,7 @@ from trainshed.api.status import MAX_MESSAGE_BYTES, Condition, ConditionType
 from trainshed.plan.conditions import ConditionUpdate
 from trainshed.plan.facts import Facts
 
-from .phrases import duration, enumeration, plural
+from .phrases import enumeration, plural
 
 #: The most ranks that are named, and how many medians a rank lags that is named before others that lag.
 MOST_NAMED, MEDIANS = 3, 2
@@ -20,9 +19,12 @@ MOST_NAMED, MEDIANS = 3, 2
 STACKS, MOST_STACKS = "; stacks: ", 480
 
 
-def stalled(facts: Facts, late: Steps | None, still: Operations | None) -> ConditionUpdate:
-    """Return the condition for steps that are late, ranks that wait for each other, or both."""
-    parts = [*([_late(facts, late)] if late else []), *([_still(facts, still)] if still else [])]
+def stalled(late: Steps | None, still: Operations | None) -> ConditionUpdate:
+    """Return the condition for steps that are late, ranks that wait for each other, or both.
+
+    It is read long after it is written: so it has the times since when nothing moves, and not how long ago they were.
+    """
+    parts = [*([_late(late)] if late else []), *([_still(still)] if still else [])]
     message = coerce.truncate_end("; ".join(parts), MAX_MESSAGE_BYTES)
     return ConditionUpdate(ConditionType.STALLED, "RanksWait" if still else "NoStep", message)
 
@@ -62,14 +64,13 @@ def unheard(error: str, *, supported: bool) -> Event:
     return Event(EventType.WARNING, reason, message, key=reason)
 
 
-def _late(facts: Facts, steps: Steps) -> str:
-    last = f"the last, step {steps.step}, was at {coerce.format_time(steps.advanced)}"
+def _late(steps: Steps) -> str:
     usual = f"a step takes {steps.median_seconds:.3g} s as a rule, and is reported every {steps.gap_seconds:.3g} s"
-    return f"no step for {_age(facts, steps.advanced)}: {last}; {usual}"
+    return f"no step since step {steps.step} at {coerce.format_time(steps.advanced)}; {usual}"
 
 
-def _still(facts: Facts, found: Operations) -> str:
-    head = f"NCCL RAS: no count has moved for {_age(facts, found.moved)}, in {plural(found.polls, 'answer')}"
+def _still(found: Operations) -> str:
+    head = f"NCCL RAS: no count has moved since {coerce.format_time(found.moved)}, in {plural(found.polls, 'answer')}"
     return f"{head}; {_who(found)}" if found.late else head
 
 
@@ -104,7 +105,3 @@ def _where(one: LateRank | RankAt) -> str:
 
 def _rank(one: LateRank) -> str:
     return f"rank {one.rank} ({_where(one)}, pid {one.pid}, {one.operation} {one.count} of {one.most})"
-
-
-def _age(facts: Facts, time: datetime) -> str:
-    return duration(round((facts.now - time).total_seconds()))

@@ -22,7 +22,7 @@ from .job_head import NOTHING, Query
 from .story_chapter import chapter
 
 #: The chapter that is shown first, those that say why a job does not run, and the one that is shown last.
-ADVICE, CAUSES, ASKED = "What to do", ("Failure", "Blocked", "Queue"), "Asked for"
+ADVICE, CAUSES, ASKED = "What to do", ("Failure", "Blocked", "Stalled", "Queue"), "Asked for"
 #: The states of jobs that need no attention.
 SETTLED = ("Running", "Succeeded", "Created")
 
