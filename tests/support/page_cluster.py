@@ -6,7 +6,6 @@ import asyncio
 import copy
 import random
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 
@@ -14,11 +13,13 @@ import orjson
 
 from trainshed.api.coerce import format_time
 from trainshed.client.job_reader import JobReader
-from trainshed.client.transport import Answer, Request, RestClient, Stream
+from trainshed.client.transport import Answer, Request, RestClient
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.memory import built_in
 from trainshed.memory.in_process import MemoryTransport
 from trainshed.memory.server import Server
+
+from .pod_logs import PodLogs
 
 #: Who sends the requests.
 USER = "user"
@@ -38,35 +39,24 @@ SERVED = {
 PREFIX = "/apis/kubeflow.org/v1"
 
 
-class PageTransport(MemoryTransport):
-    """Implements `trainshed.client.transport.Transport`: the server in memory, discovery, and logs of pods.
+class PageTransport(PodLogs):
+    """The server in memory, discovery, and logs of pods that can be read again, as those of a kubelet.
 
     `logs` has the lines of each pod so far, by its name, each with its time; `written` is set when there are more.
     `answers` are those to other paths.
     """
 
     def __init__(self, server: Server) -> None:
-        super().__init__(server, USER)
+        super().__init__(MemoryTransport(server, USER))
         self.logs: dict[str, list[bytes]] = {}
         self.answers: dict[str, dict] = dict(SERVED)
         self.written = asyncio.Event()
-        self.refused: dict[str, int] = {}
 
     async def exchange(self, request: Request) -> Answer:
         """Answer a request."""
         if found := self.answers.get(str(request.path)):
             return Answer(HTTPStatus.OK, orjson.dumps(found))
         return await super().exchange(request)
-
-    @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        """Open a log or a watch."""
-        *_, pod, last = str(request.path).split("/")
-        if last == "log":
-            yield Answer(HTTPStatus.OK), self._log(pod, request.query)
-            return
-        async with super().stream(request) as found:
-            yield found
 
     def write(self, pod: str, *texts: str) -> None:
         """Write lines to the log of a pod."""
@@ -75,7 +65,7 @@ class PageTransport(MemoryTransport):
         self.written.set()
         self.written = asyncio.Event()
 
-    async def _log(self, pod: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
+    async def _read(self, pod: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
         lines, since = self.logs.setdefault(pod, []), query.get("sinceTime", "").encode()
         place = max(0, len(lines) - int(query.get("tailLines", len(lines))))
         while since and place < len(lines) and lines[place] < since:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 
@@ -44,23 +44,24 @@ class PodLogs:
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
         """Serve a log, or pass a watch on."""
-        *_, pod, last = request.path.split("/")
+        *_, pod, last = str(request.path).split("/")
         if last != "log":
             async with self._transport.stream(request) as found:
                 yield found
             return
         self.opened.append((pod, dict(request.query)))
         if self.refusal:
-            yield Answer(self.refusal, b'{"reason":"Forbidden","message":"pods is forbidden"}'), self._read(pod)
+            yield Answer(self.refusal, b'{"reason":"Forbidden","message":"pods is forbidden"}'), self._read(pod, {})
             return
         self.open += 1
         self.most_open = max(self.open, self.most_open)
         try:
-            yield Answer(HTTPStatus.OK), self._read(pod)
+            yield Answer(HTTPStatus.OK), self._read(pod, request.query)
         finally:
             self.open -= 1
 
-    async def _read(self, pod: str) -> AsyncIterator[bytes]:
+    async def _read(self, pod: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
+        del query
         while (piece := await self._next(pod)) is not END:
             if isinstance(piece, TransportError):
                 raise piece

@@ -19,11 +19,13 @@ from .base_path import BASE, with_base
 from .listening import STATIC, listening
 from .model import PageFrame
 from .pages import layout
-from .proxy_headers import ProxyHeaders, RequestRefused
+from .proxy_headers import ActingUser, ProxyHeaders, RequestRefused
 from .team import Team
 
 #: The page of the jobs of one namespace, for menus that put the namespace into a path.
 OF_NAMESPACE = "/namespaces/{namespace}"
+#: Whose request it is.
+IDENTITY = web.RequestKey("identity", ActingUser)
 #: Seconds that requests have when the server ends.
 GRACE = 2.0
 
@@ -70,9 +72,8 @@ class TeamServer(Generic[SiteT]):
 
     async def _answer(self, view: View[SiteT], request: web.Request) -> web.StreamResponse:
         """Answer with a page as the user of the request may see it."""
-        identity = self._settings.headers.identity(request.method, request.headers)
         namespace = request.match_info.get("namespace", request.query.get("namespace", request.query.get("ns", "")))
-        async with self._team.read(identity, namespace or self._settings.namespace) as site:
+        async with self._team.read(request[IDENTITY], namespace or self._settings.namespace) as site:
             asked = request
             if namespace and "name" not in request.match_info:
                 asked = request.clone(rel_url=request.rel_url.update_query(namespace=namespace))
@@ -82,7 +83,7 @@ class TeamServer(Generic[SiteT]):
     async def _refusals(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             # Also for files and paths that do not exist.
-            self._settings.headers.identity(request.method, request.headers)
+            request[IDENTITY] = self._settings.headers.identity(request.method, request.headers)
             response = await handler(request)
         except RequestRefused as refused:
             page = layout.message(PageFrame(Clock().now()), str(refused.status.phrase), str(refused))

@@ -23,8 +23,6 @@ from .story_chapter import chapter
 
 #: The chapter that is shown first, those that say why a job does not run, and the one that is shown last.
 ADVICE, CAUSES, ASKED = "What to do", ("Failure", "Blocked", "Stalled", "Queue"), "Asked for"
-#: The states of jobs that need no attention.
-SETTLED = ("Running", "Succeeded", "Created")
 
 
 def page(file: JobFile, frame: PageFrame, query: Query = NOTHING) -> Element:
@@ -74,7 +72,7 @@ def _why(file: JobFile) -> str:
 
 def _is_urgent(file: JobFile) -> bool:
     """Return whether a job needs attention, as far as its state shows."""
-    return file.state not in SETTLED or bool(view_rows.why(file.status, file.document))
+    return file.state not in view_rows.SETTLED or bool(view_rows.why(file.status, file.document))
 
 
 def _story(story: Story, state: str, *, urgent: bool) -> Element:
