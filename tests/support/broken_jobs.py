@@ -136,8 +136,8 @@ def probe() -> tuple[Play, float]:
     return Play(job, lives(killed), beside=Beside(probe=PROBE), events=events), 960
 
 
-def healthy() -> tuple[Play, float]:
-    job = a_document(policy={"activeDeadlineSeconds": 9000}, annotations={"trainshed.dev/progress": "Logs"})
+def healthy(deadline: int = 12_000) -> tuple[Play, float]:
+    job = a_document(policy={"activeDeadlineSeconds": deadline}, annotations={"trainshed.dev/progress": "Logs"})
     first = again(0, 0, 1500, gone=1520, code=137, reason="OOMKilled")
     second = [
         Life(name, created=1525, scheduled=1527, started=1545 + place, attempt=1, node=NODES[name])
@@ -185,5 +185,5 @@ BROKEN = {
     "deadline-exceeded": deadline,
     "liveness-probe": probe,
 }
-#: One that trains well again after a failure.
-WELL = {"healthy": healthy}
+#: One that trains well again after a failure, and one that does, but for longer than it may.
+WELL = {"healthy": healthy, "stopped-too-early": lambda: healthy(9000)}

@@ -28,6 +28,7 @@ from .lists import (
     decode_items,
     job_document,
     list_pages,
+    run_policy,
 )
 from .transport import Path, RestClient
 
@@ -272,10 +273,13 @@ class JobReader:
 
 
 def decoder(kind: JobKind, read: Reading[T]) -> Decoder[tuple[str, T]]:
-    """Return the decoder of the jobs of a kind: their uid, and what is read of them. Nothing else of them is kept."""
+    """Return the decoder of the jobs of a kind: their uid, and what is read of them. Nothing else of them is kept.
+
+    Of the spec that is what tables say about it: until when the job may run.
+    """
 
     def convert(found: JobParts, content: msgspec.Raw | bytes) -> tuple[str, T]:
-        job = named({**job_document(found), "spec": {}}, kind)
+        job = named({**job_document(found), "spec": run_policy(found.spec)}, kind)
         return parse_text(job["metadata"].get("uid")), read(job, lambda: named(DOCUMENTS.answer(content), kind))
 
     return Decoder(PARTS, convert)

@@ -199,6 +199,27 @@ PARTS = msgspec.json.Decoder(JobParts)
 JOBS: Decoder[Document] = Decoder(PARTS, lambda found, _: job_document(found))
 
 
+class _RunPolicy(msgspec.Struct):
+    activeDeadlineSeconds: int | None = None  # noqa: N815 - the name in the API
+
+
+class _Spec(msgspec.Struct):
+    runPolicy: _RunPolicy | None = None  # noqa: N815 - the name in the API
+
+
+SPEC = msgspec.json.Decoder(_Spec)
+
+
+def run_policy(spec: msgspec.Raw) -> Document:
+    """Return what is kept of a spec; nothing of one that has other types there."""
+    try:
+        found = SPEC.decode(spec).runPolicy
+    except msgspec.MsgspecError:
+        return {}
+    seconds = found.activeDeadlineSeconds if found else None
+    return {} if seconds is None else {"runPolicy": {"activeDeadlineSeconds": seconds}}
+
+
 def dependent_decoder(resource: Resource) -> Decoder[Dependent]:
     """Return the decoder of dependents of a kind."""
     return Decoder(

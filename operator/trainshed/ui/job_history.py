@@ -16,7 +16,7 @@ from trainshed.api.time_spent import JobPhase
 from trainshed.plan.facts import Facts
 from trainshed.plan.failures import APPLICATION, HANG
 from trainshed.plan.hangs import FLOOR
-from trainshed.views import attempts
+from trainshed.views import attempts, training_story
 from trainshed.views.durations import exact
 
 from . import replica_history
@@ -207,7 +207,9 @@ def _limits(facts: Facts, job: Job) -> Iterator[Ahead]:
     if status.retries.next_retry_time:
         yield Ahead(status.retries.next_retry_time, "back-off", "new pods are created")
     if job.policy.deadline is not None and status.start:
-        yield _due(status.start, job.policy.deadline, "activeDeadlineSeconds", "the job fails unless it has ended")
+        early = training_story.miss(status, job.policy.deadline).partition("stops it ")[2]
+        text = f"the job fails, {early}" if early else "the job fails unless it has ended"
+        yield _due(status.start, job.policy.deadline, "activeDeadlineSeconds", text)
     begun = [pod.created for pod in facts.eventful.values() if pod.phase is Phase.PENDING and pod.created]
     if job.startup_deadline is not None and begun:
         text = "the job fails unless all replicas have started"

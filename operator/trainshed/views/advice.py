@@ -280,6 +280,12 @@ STALLED = (
     "behind, begin with it and its node. Then trainshed restart {job} starts the job again from its last checkpoint, "
     "which trainshed.dev/hang-action: Restart does by itself. If it does train, raise trainshed.dev/hang-deadline."
 )
+#: What is said of a deadline that comes before the training ends; `{seconds}` would be enough.
+TOO_LATE = (
+    "Give it more time, which needs no restart: kubectl patch {job} --type merge -p "
+    '\'{{"spec":{{"runPolicy":{{"activeDeadlineSeconds":{seconds}}}}}}}\'. Else see that it saves checkpoints: '
+    "what it has trained since the last one is lost when it is stopped."
+)
 BESIDE = (
     "The training goes on. trainshed logs {job} --container {container} says why the container beside it does not run."
 )

@@ -23,7 +23,7 @@ from .durations import exact, human
 #: The most rows of a table, and characters of a cell.
 MOST_ROWS, MOST_CELL = 200, 1024
 #: The chapters of a story that say what will be, or what to do now: not of a job that is gone.
-OF_THE_PRESENT = frozenset(("Next", "Queue", "Replicas", "Blocked", "Stalled", "What to do"))
+OF_THE_PRESENT = frozenset(("Next", "Queue", "Replicas", "Blocked", "Stalled", "Deadline", "What to do"))
 #: What a record has not.
 NOT_IN_RECORDS = "The record of a job has neither its pods and their timeline, nor its Events, nor its logs."
 

@@ -13,7 +13,7 @@ from trainshed.api.job import QUEUE_LABEL, Document
 from trainshed.api.job_record import ended_at, was_deleted
 from trainshed.api.status import ConditionType, Status
 
-from . import lost_time
+from . import lost_time, training_story
 from .durations import age, human
 
 #: The columns of Events.
@@ -129,20 +129,25 @@ def created(job: Document) -> datetime | None:
 def why(status: Status, job: Document) -> str:
     """Return in one sentence why a job does not run or has ended as it has; empty if all is well.
 
-    One that runs may be Stalled; one that is not blocked yet may have replicas that wait, or containers that the
-    kubelet starts again.
+    One that runs may be Stalled, or be stopped before its training ends; one that is not blocked yet may have replicas
+    that wait, or containers that the kubelet starts again.
     """
     found = status.decisive
     if found is None:
         return ""
     if found.type in (ConditionType.CREATED, ConditionType.RUNNING):
         stalled = status.condition(ConditionType.STALLED)
-        return f"{stalled.type}: {stalled.message}" if stalled else _unready(status, job)
+        return f"{stalled.type}: {stalled.message}" if stalled else _unready(status, job) or _too_late(status, job)
     if found.type is ConditionType.FAILED and status.failure and status.failure.message:
         return status.failure.message
     if found.type is ConditionType.RESTARTING and status.failure:
         return status.failure.message or found.message
     return "" if found.type in SETTLED else found.message
+
+
+def _too_late(status: Status, job: Document) -> str:
+    policy = as_mapping(as_mapping(job.get("spec")).get("runPolicy"))
+    return training_story.miss(status, parse_count(policy.get("activeDeadlineSeconds")))
 
 
 def _unready(status: Status, job: Document) -> str:

@@ -14,8 +14,6 @@ from trainshed.api.job import QUEUE_LABEL, CleanPodPolicy, Document, ReplicaGrou
 from trainshed.api.objects import Phase
 from trainshed.api.quantities import requests
 from trainshed.api.status import Condition, ConditionType, Failure
-from trainshed.api.time_spent import JobPhase
-from trainshed.api.training import DIGITS, EPOCH, STEP, TOTAL
 from trainshed.client.kueue_reader import Queue
 from trainshed.fit.amounts import times, total
 from trainshed.fit.quotas import never_fits, pod_charge
@@ -24,7 +22,7 @@ from trainshed.plan.messages import job_conditions
 from trainshed.plan.messages.phrases import plural, share
 from trainshed.plan.start_order import NOT_CREATED
 
-from . import advice, attempts, cluster_advice, kueue_queue, replica_states
+from . import advice, attempts, cluster_advice, kueue_queue, replica_states, training_story
 from .chapter import Chapter, Story
 from .durations import human
 from .replica_states import counted, short_of, waiting_for
@@ -64,11 +62,12 @@ def tell(facts: Facts, document: Document, beside: Beside = Beside()) -> Story: 
         ("Asked for", _asked(facts, document)),
         ("Queue", kueue_queue.lines(queue, facts.now) if queue and not facts.status.over else ()),
         ("Replicas", replica_states.lines(facts)),
-        ("Training", _training(facts)),
+        ("Training", training_story.lines(facts)),
         ("History", (*attempts.history(facts), beside.unsaved)),
         ("Failure", attempts.failure(facts, probe)),
         ("Blocked", (*_blocked(facts), beside.set_up and f"the kubelet says: {beside.set_up}")),
-        ("Stalled", _stalled(facts)),
+        ("Stalled", training_story.stalled(facts)),
+        ("Deadline", training_story.deadline(facts)),
         ("Next", _next(facts, queue)),
         ("What to do", (_filled(text, name, facts) for text in _advice(facts, beside))),
     )
@@ -112,7 +111,7 @@ def headline(facts: Facts, document: Document, queue: Queue | None) -> str:
         "created": _ago(facts, job.created or facts.now),
         "since": _ago(facts, (resumed or decisive).changed) if decisive else "",
         "ready": f"{share(ready, job.size, 'replica')} ready",
-        "still": _ago(facts, still) if (still := _still_since(facts)) else "",
+        "still": _ago(facts, still) if (still := training_story.still_since(facts)) else "",
         "left": "its pods are being deleted" if facts.snapshot.pods else "it has no pods",
         "ran": f" after {human(((status.completion or facts.now) - status.start).total_seconds())}"
         if status.start
@@ -180,47 +179,6 @@ def _resources(container: Document) -> str:
     return f" with {', '.join(wanted)}" if wanted else ""
 
 
-#: The most metrics of a training in a sentence.
-TOLD_METRICS = 4
-
-
-def _training(facts: Facts) -> Iterator[str]:
-    """Yield how far the training has come, by its last report, and which ranks slow it down."""
-    yield from _reported(facts)
-    for one in () if facts.status.true(ConditionType.STALLED) else facts.status.stragglers:
-        where = " on ".join(filter(None, (one.pod, one.node)))
-        yield f"rank {one.rank}{f' ({where})' if where else ''} lags behind the others, which wait for it"
-
-
-def _reported(facts: Facts) -> Iterator[str]:
-    report, over = facts.status.trainer, facts.status.over or facts.status.true(ConditionType.SUSPENDED)
-    if report is None:
-        return
-    of = f" of {report.total_steps}" if report.total_steps else ""
-    place = f" at step {report.step}{of}" if report.step is not None else ""
-    place += f"{' in' if place else ' at'} epoch {report.epoch:g}" if report.epoch is not None else ""
-    if report.percentage is not None:
-        place += f" ({report.percentage} %)" if place else f" at {report.percentage} %"
-    left, age = report.remaining_seconds if facts.status.trains else None, facts.now - report.updated
-    found = [f"{name} {_short(value)}" for name, value in report.metrics if name not in (*STEP, *TOTAL, *EPOCH)]
-    metrics = ", ".join(found[:TOLD_METRICS])
-    parts = (
-        f"Training {'was' if over else 'is'}{place}" if place else "",
-        f", about {human(left - age.total_seconds())} remain" if place and left is not None else "",
-        f"{'; ' if place else ''}{metrics}" if metrics else "",
-        f"; last report {_ago(facts, report.updated)} ago.",
-    )
-    yield "".join(parts)
-
-
-def _short(value: str) -> str:
-    """Return a number with the digits that a reader compares, anything else as it is."""
-    try:
-        return f"{float(value):.4g}" if len(value) > DIGITS + len("0.") else value
-    except ValueError:
-        return value
-
-
 def _blocked(facts: Facts) -> Iterator[str]:
     """Yield why the job cannot go on, unless the replicas say it already; and whether the operator has stopped."""
     decisive, status = facts.status.decisive, facts.status
@@ -235,21 +193,6 @@ def _blocked(facts: Facts) -> Iterator[str]:
         yield f"{decisive.reason}: {decisive.message}"
     if facts.job.problems and not status.over:
         yield f"the spec is not valid any more, so that no pod is created: {'; '.join(facts.job.problems)}"
-
-
-def _stalled(facts: Facts) -> Iterator[str]:
-    """Yield for how long the training has not advanced, and by what that is known, which was seen some time later."""
-    found, begin = facts.status.condition(ConditionType.STALLED), _still_since(facts)
-    if found and begin:
-        yield f"no progress for {_ago(facts, begin)}, noticed {_ago(facts, found.changed)} ago: {found.message}"
-
-
-def _still_since(facts: Facts) -> datetime | None:
-    """Return when a job that is Stalled made progress last, as its time is counted, or else when that was noticed."""
-    spent, found = facts.status.time_spent, facts.status.condition(ConditionType.STALLED)
-    if found is None or not found.true:
-        return None
-    return spent.since if spent.phase is JobPhase.STALLED and spent.since else found.changed
 
 
 def overdue(facts: Facts) -> str:
@@ -411,6 +354,8 @@ def _while_it_waits(facts: Facts, decisive: Condition) -> str:
         return found
     if any(item.container for item in status.waiting):
         return advice.BESIDE
+    if early := training_story.seconds_missing(status, seconds := facts.job.policy.deadline):
+        return advice.TOO_LATE.format(seconds=training_story.enough(early + (seconds or 0)), job="{job}")
     often = status.failure and len(status.recent_restarts) >= attempts.PATTERN
     if status.failure and often:
         return advice.for_failure(status.failure, over=False)

@@ -60,6 +60,21 @@ async def test_all_of_a_job_can_be_read_and_the_latest_one_is_found():
     assert (job["metadata"]["name"], job["spec"], job["kind"], kind) == ("j3", {"replicas": 3}, "PyTorchJob", KIND)
 
 
+@pytest.mark.parametrize(
+    ("spec", "kept"),
+    [
+        ({"runPolicy": {"activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 5}, "x": [1]}, 60),
+        ({"runPolicy": {"suspend": True}}, None),
+        ({"runPolicy": {"activeDeadlineSeconds": "60"}}, None),
+        ({"runPolicy": []}, None),
+        ({}, None),
+    ],
+)
+async def test_of_the_spec_of_a_listed_job_only_its_deadline_is_kept(spec, kept):
+    found = await JobReader(Listed([a_job(1, **spec)])).jobs(Jobs([KIND], "ml", {}), lambda job, _: job["spec"])
+    assert found.jobs == [{"runPolicy": {"activeDeadlineSeconds": kept}} if kept else {}]
+
+
 class Served(Listed):
     """A client of a cluster without jobs but with a pod of one, and these Events."""
 

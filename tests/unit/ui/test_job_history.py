@@ -129,6 +129,12 @@ def test_limits_lie_ahead_at_the_time_at_which_they_act(play, now, expected):
     assert ahead(play, now) == expected
 
 
+def test_a_deadline_that_stops_a_training_too_early_says_by_how_much():
+    job = a_document(policy={"activeDeadlineSeconds": 9000}, annotations={"trainshed.dev/progress": "Logs"})
+    found = history_of(Play(job, lives(), trains=training(9000), extra=every(60, 5400)), 5400).ahead
+    assert found[0].text == "the job fails, about 17m before its training ends"
+
+
 def test_the_back_off_lies_ahead():
     assert ahead(backs_off(), 223)[0] == ("back-off", 225)
 

@@ -57,6 +57,15 @@ def test_a_broken_job_says_what_it_is_and_why_and_what_to_do_before_what_was_ask
     assert places == sorted(places)
 
 
+def test_a_job_that_trains_but_longer_than_it_may_is_told_what_would_be_enough_and_not_what_was_before():
+    text = page_of("stopped-too-early").text
+    first = text.partition("What to do")[0]
+    assert "Running" in first
+    assert "the job is stopped in 60m, and the training needs about 77m more" in first
+    assert "OOMKilled" not in first
+    assert '"activeDeadlineSeconds":11400}' in text.partition("What to do")[2]
+
+
 @pytest.mark.parametrize("name", [*BROKEN, *WELL])
 def test_a_page_has_no_script_and_no_style_of_its_own_and_its_ids_are_its_own(name):
     found = page_of(name)

@@ -92,6 +92,15 @@ def test_tables_say_that_a_job_is_stalled_and_not_how_long_it_still_takes(step: 
     assert (columns["Progress"], columns["Stalled"]) == (shown, "no step since step 7 at 2026-01-01T12:00:00Z")
 
 
+def test_a_row_says_that_a_job_will_be_stopped_before_its_training_ends():
+    job = a_job("PyTorchJob", master=1, worker=1)
+    report = trainer_status(at(0), step=7, total_steps=100, remaining_seconds=18_000)
+    found = document(job, replace(look(job, *pods_of(job), status=running(job)).status, start=at(0), trainer=report))
+    found["spec"] = {"runPolicy": {"activeDeadlineSeconds": 7200}}
+    *_, why = rows.row(found, at(60), namespaces=False, wide=False)
+    assert why == "activeDeadlineSeconds stops it about 3h before its training ends"
+
+
 def test_a_row_says_why_a_job_has_failed():
     job = a_job("PyTorchJob", master=1, worker=1)
     worker = a_pod("worker-0", "Failed", container="pytorch", code=1, ended=5.0, words="ValueError: bad\x1b[2J batch")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, at, pods_of, replace, running, seen
+from support.builders import a_job, at, pods_of, replace, run_policy, running, seen
 from trainshed.api.signs import LateRank, Operations, RankAt, Signs, StackGroup, Stacks, Steps
 from trainshed.api.status import ConditionType, Straggler
 from trainshed.api.training import trainer_status
 from trainshed.plan import conditions, plan
 from trainshed.plan.facts import Facts
-from trainshed.views import story
+from trainshed.views import story, training_story
 
 LOSS = ("loss", "0.31")
 
@@ -115,6 +115,50 @@ def test_ranks_that_lag_are_told_with_pod_and_node(one, sentence):
     facts = Facts(seen(job, *pods_of(job), status=replace(running(job), stragglers=(one,)), now=at(12)))
     (lines,) = [chapter.lines for chapter in story.tell(facts, {}).chapters if chapter.title == "Training"]
     assert lines == (f"{sentence}, which wait for it",)
+
+
+@pytest.mark.parametrize(
+    ("deadline", "remaining", "early"),
+    [
+        (7200, 17_900, "3h"),
+        (7200, 7259 - 100, ""),  # less than a minute
+        (7200, 7460 - 100, ""),  # less than a twentieth of what remains
+        (7200, 7600, "8m20s"),
+        (None, 18_000, ""),
+        (7200, None, ""),
+    ],
+)
+def test_a_training_that_its_deadline_stops_too_early_is_told_so_in_time(deadline, remaining, early):
+    job = a_job("PyTorchJob", master=1, worker=1, policy=run_policy(deadline=deadline))
+    report = trainer_status(at(100), step=7, remaining_seconds=remaining)
+    status = replace(running(job), start=at(0), trainer=report)
+    chapters = {
+        one.title: one.lines
+        for one in story.tell(Facts(seen(job, *pods_of(job), status=status, now=at(112))), {}).chapters
+    }
+    words = f"activeDeadlineSeconds stops it about {early} before its training ends"
+    assert training_story.miss(status, deadline) == (words if early else "")
+    (line,) = chapters.get("Deadline", ("",))
+    assert line.startswith(words if early else "")
+    assert ("activeDeadlineSeconds" in "".join(chapters["What to do"])) is bool(early)
+
+
+def test_a_training_that_is_stopped_too_early_is_told_when_and_what_would_be_enough():
+    job = a_job("PyTorchJob", master=1, worker=1, policy=run_policy(deadline=7200))
+    status = replace(running(job), start=at(0), trainer=trainer_status(at(0), step=7, remaining_seconds=18_000))
+    facts = Facts(seen(job, *pods_of(job), status=status, now=at(60)))
+    chapters = {one.title: one.lines for one in story.tell(facts, {}).chapters}
+    assert chapters["Deadline"][0].endswith(": the job is stopped in 119m, and the training needs about 4h59m more")
+    assert '"activeDeadlineSeconds":19800}' in chapters["What to do"][0]
+
+
+@pytest.mark.parametrize("kind", [ConditionType.STALLED, ConditionType.SUSPENDED, ConditionType.SUCCEEDED])
+def test_no_time_is_known_that_a_training_needs_which_does_not_train(kind):
+    job = a_job("PyTorchJob", master=1, worker=1)
+    status = replace(running(job), start=at(0), trainer=trainer_status(at(0), step=7, remaining_seconds=18_000))
+    ended = conditions.Condition(kind, True, "", "", at(1), at(1))
+    assert training_story.miss(status, 60)
+    assert training_story.miss(replace(status, conditions=(*status.conditions, ended)), 60) == ""
 
 
 def told(metrics, found, state=None):

@@ -12,7 +12,7 @@ from trainshed.api.status import ConditionType
 from trainshed.ui import job_history
 from trainshed.ui.drawings import curves, patterns, time_bar, timeline
 from trainshed.ui.job_history import History
-from trainshed.ui.model import JobFile, PageFrame
+from trainshed.ui.model import STALLED, JobFile, PageFrame
 from trainshed.ui.seen_facts import facts_of, lives_of
 from trainshed.views import rows as view_rows
 from trainshed.views.chapter import Story
@@ -22,7 +22,8 @@ from .job_head import NOTHING, Query
 from .story_chapter import chapter
 
 #: The chapter that is shown first, those that say why a job does not run, and the one that is shown last.
-ADVICE, CAUSES, ASKED = "What to do", ("Failure", "Blocked", "Stalled", "Queue"), "Asked for"
+ADVICE, FAILURE, ASKED = "What to do", "Failure", "Asked for"
+CAUSES = (FAILURE, "Blocked", "Stalled", "Deadline", "Queue")
 
 
 def page(file: JobFile, frame: PageFrame, query: Query = NOTHING) -> Element:
@@ -78,6 +79,8 @@ def _is_urgent(file: JobFile) -> bool:
 def _story(story: Story, state: str, *, urgent: bool) -> Element:
     """Return the story; of a job that needs attention the cause and what to do come first."""
     causes = [one for one in story.chapters if urgent and one.title in CAUSES]
+    if state in (*view_rows.SETTLED, STALLED) and any(one.title != FAILURE for one in causes):
+        causes = [one for one in causes if one.title != FAILURE]  # it was before, and runs again
     advice = [one for one in story.chapters if urgent and one.title == ADVICE]
     others = [one for one in story.chapters if one not in causes and one not in advice]
     others.sort(key=lambda one: one.title == ASKED)
