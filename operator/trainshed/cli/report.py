@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+import msgspec
+
+from trainshed.api import run_history
+from trainshed.api.foreign_text import one_line
+from trainshed.client.job_reader import NoSuchJob
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
 from .job_names import JOB
+
+if TYPE_CHECKING:  # it takes long to import
+    from trainshed.ui.report_content import JobReport
 
 HTML, MARKDOWN = "html", "md"
 #: What the end of a name means.
@@ -17,28 +26,66 @@ STANDARD_OUTPUT = "-"
 
 
 @click.command()
-@click.argument("job", type=JOB)
+@click.argument("job", type=JOB, default="")
 @cluster_options
 @click.option("-o", "--output", default=STANDARD_OUTPUT, help="File, such as report.html or report.md (default: -).")
 @click.option("--format", "form", type=click.Choice((HTML, MARKDOWN)), help="Form (default: that of the file, or md).")
 @click.option("--record", is_flag=True, help="From the record, also if there is a job of that name.")
-def report(job: str, *, options: ClusterOptions, output: str, form: str | None, record: bool) -> None:
+@click.option("--run", "folder", type=click.Path(path_type=Path), help="A job that trainshed run has run: its folder.")
+def report(  # noqa: PLR0913 - options of the command
+    job: str, *, options: ClusterOptions, output: str, form: str | None, record: bool, folder: Path | None
+) -> None:
     """Write what happened to a job into one file: when, why, where the time went, what ran.
 
-    It works while the job runs, after its end, and from the record of a job that was deleted. Values of variables,
-    commands and arguments are left out. A file that exists is replaced.
+    It works while the job runs, after its end, from the record of a job that was deleted, and from the folder of a run
+    on this machine. Values of variables, commands and arguments are left out. A file that exists is replaced.
     """
+    if not job and folder is None:
+        raise click.UsageError("name the job, or the folder of a run: --run FOLDER")
+    if folder and (record or options != ClusterOptions("", "", "")):
+        raise click.UsageError("--run is about no cluster: leave out --record, --namespace, --context and --kubeconfig")
     chosen = form or (MARKDOWN if output == STANDARD_OUTPUT else SUFFIXES.get(Path(output).suffix.lower(), ""))
     if not chosen:
         raise click.UsageError(f"{output} is neither .html nor .md: add --format")
-    run(options, lambda cluster: _report(cluster, job, output, chosen, record=record))
+    if folder:
+        _report_run(folder, job, output, chosen)
+    else:
+        run(options, lambda cluster: _report(cluster, job, output, chosen, record=record))
+
+
+def _report_run(folder: Path, job: str, output: str, form: str) -> None:
+    """Write the report of a job of a run on this machine."""
+    from trainshed.ui.report_reading import read_run  # noqa: PLC0415 - only this command needs it
+
+    try:
+        _write(read_run(_history(folder), job), output, form)
+    except (NoSuchJob, OSError, msgspec.DecodeError) as error:
+        raise click.ClickException(one_line(str(error))) from error
+
+
+def _history(folder: Path) -> bytes:
+    """Return what the folder of a run has of its jobs, or the folder above if it is that of the logs."""
+    if not folder.is_dir():
+        raise NoSuchJob(f"{folder} is no folder: trainshed run names that of a run at its end")
+    for file in (folder / run_history.FILE, folder.absolute().parent / run_history.FILE):
+        if file.is_file():
+            if file.stat().st_size > run_history.MOST_BYTES:
+                raise NoSuchJob(f"{file} is too large for what a run writes")
+            return file.read_bytes()
+    raise NoSuchJob(f"{folder} has no {run_history.FILE}: the run goes on, or was killed, or it is no folder of a run")
 
 
 async def _report(cluster: Cluster, job: str, output: str, form: str, *, record: bool) -> int:
-    from trainshed.ui.report_content import as_markdown  # noqa: PLC0415 - only this command needs it
-    from trainshed.ui.report_reading import read_report  # noqa: PLC0415 - as above
+    from trainshed.ui.report_reading import read_report  # noqa: PLC0415 - only this command needs it
 
-    found = await read_report(cluster.reader, cluster.namespace, job, record=record)
+    _write(await read_report(cluster.reader, cluster.namespace, job, record=record), output, form)
+    return 0
+
+
+def _write(found: JobReport, output: str, form: str) -> None:
+    """Write a report in a form."""
+    from trainshed.ui.report_content import as_markdown  # noqa: PLC0415 - only this command needs it
+
     if form == MARKDOWN:
         text = as_markdown(found)
     else:
@@ -50,7 +97,6 @@ async def _report(cluster: Cluster, job: str, output: str, form: str, *, record:
     else:
         write(Path(output), text)
         click.echo(f"{found.title}: {output}", err=True)
-    return 0
 
 
 def write(path: Path, text: str) -> None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NoReturn
 
-from trainshed.api import status_codec
+from trainshed.api import run_history, status_codec
 from trainshed.api.job import ProgressSource
 from trainshed.controller.namespaces import Scope
 from trainshed.local.node.downward import NodeFacts, allocatable
@@ -34,6 +34,7 @@ from trainshed.process import Clock
 from . import summary, tasks
 from .cluster import LocalCluster
 from .failure_injection import FailureInjector
+from .history import HistoryKeeper
 from .last_pods import STUCK, LastPods, named
 from .local_controller import LocalController
 from .options import Options, Refused
@@ -98,6 +99,7 @@ class LocalRun:
         )
         self._injector = FailureInjector(options.failures, self._progress, self._kill)
         self._kubelet: Kubelet | None = None
+        self._history = HistoryKeeper([framework.kind for framework in self._frameworks], self._clock.now)
         self._created: set[str] = set()
         self._changed = 0.0
         self._signals = self._interrupts = 0
@@ -143,7 +145,7 @@ class LocalRun:
             scope = Scope(self._frameworks, self._options.job_defaults)
             controller = LocalController(self._cluster.server, scope, self._clock, endpoint)
             self._progress.report = controller.report
-            self._cluster.listeners.append(self._on_change)
+            self._cluster.listeners += [self._on_change, self._history.on_change]
             await controller.start()
             try:
                 for document in (*self._options.objects, *(item.runnable for item in self._options.jobs)):
@@ -346,13 +348,14 @@ class LocalRun:
 
     def _conclude(self) -> int:
         jobs, interrupted = list(self._jobs()), self._interrupted.is_set()
+        self._folder.keep(run_history.FILE, run_history.encode(self._history.history(jobs, self._cluster.of(EVENT))))
         ends = [summary.JobEnd(job, summary.events_of(self._cluster, job), self._progress.of(job)) for job in jobs]
         if self._options.json:
             own = {"interrupted": interrupted, "ignored": self._choice.ignored, "logs": str(self._folder.logs)}
             self._printer.line(json.dumps({"jobs": list(map(summary.as_json, ends)), **own}, indent=2, default=str))
         else:
             run = self._started, self._clock.now()
-            for line in summary.all_described(ends, run, self._folder.logs, interrupted=interrupted):
+            for line in summary.all_described(ends, run, self._folder.path, interrupted=interrupted):
                 self._printer.line(line)
         if interrupted:
             return INTERRUPTED

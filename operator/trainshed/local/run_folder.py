@@ -151,8 +151,14 @@ class RunFolder:
             )
         return notes + [_stuck(folder) for folder in self.left.stuck if folder.exists()]
 
+    def keep(self, name: str, content: bytes) -> None:
+        """Write a file that stays with the logs; raises OSError."""
+        file = os.open(self.path / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(file, "wb") as opened:
+            opened.write(content)
+
     def close(self) -> str:
-        """Remove everything except for the logs; return what the user should know about what is left."""
+        """Remove all but the logs and what is kept; return what the user should know about what is left."""
         remove(self.pods)
         os.close(self.lock)
         return _stuck(self.pods) if self.pods.exists() else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -84,13 +85,18 @@ def _text(
 
 
 def all_described(
-    ends: Iterable[JobEnd], run: tuple[datetime, datetime], logs: Path, *, interrupted: bool
+    ends: Sequence[JobEnd], run: tuple[datetime, datetime], folder: Path, *, interrupted: bool
 ) -> Iterator[str]:
-    """Yield the lines of the summary of all jobs, and where their logs are; `run` is as in `described`."""
+    """Yield the lines of the summary of all jobs, where their logs are, and how a report is made.
+
+    `run` is as in `described`, and `folder` is that of the run.
+    """
     for end in ends:
         yield ""
         yield from described(end, run, interrupted=interrupted)
-    yield f"Logs:      {logs}"
+    yield f"Logs:      {folder / 'logs'}"
+    name = f" {ends[0].job['metadata']['name']}" if len(ends) > 1 else ""
+    yield f"Report:    trainshed report --run {shlex.quote(str(folder))}{name} -o report.html"
 
 
 def described(end: JobEnd, run: tuple[datetime, datetime], *, interrupted: bool) -> Iterator[str]:

@@ -27,7 +27,7 @@ CONFIDENTIAL = ("command", "args")
 
 
 class JobReport(msgspec.Struct, frozen=True):
-    """What is known of a job: the file of its page, what ran, and whether all of it is from the record.
+    """What is known of a job: the file of its page, what ran, and whether all of it is from the record, or of a run.
 
     `command` is the version of the program that makes the report.
     """
@@ -37,6 +37,7 @@ class JobReport(msgspec.Struct, frozen=True):
     now: datetime
     command: str = ""
     from_record: bool = False
+    of_run: bool = False
 
     @property
     def title(self) -> str:
@@ -68,14 +69,20 @@ class JobReport(msgspec.Struct, frozen=True):
         if self.from_record:
             yield f"This report is made from the record of a job. {post_mortem.NOT_IN_RECORDS}"
             yield "How long ago something was is said as of the end of the job."
+        elif self.of_run and not self.file.status.over:
+            yield "The run was ended before the job: this report is of the time at which that was."
         elif not self.file.status.over:
             yield "The job has not ended: this report is of the time at which it was made."
+        if self.of_run:
+            yield "The job ran on one machine, by trainshed run; the logs of all replicas are in the folder of the run."
         if not self.file.samples and self.file.status.trainer:
             yield "There are no curves: only the last report of the training is known."
 
 
 def made(report: JobReport) -> str:
     """Return when and by what the report was made."""
+    if report.of_run:
+        return f"Times are in UTC. The run ended {report.now:%Y-%m-%d %H:%M:%S}. Made by trainshed {report.command}."
     return f"Times are in UTC. Made {report.now:%Y-%m-%d %H:%M:%S} by trainshed {report.command}."
 
 

@@ -1,4 +1,4 @@
-"""Reads what a report needs: a job with its pods and Events, or the record of one that is gone."""
+"""Reads what a report needs: a job with its pods and Events, the record of one that is gone, or a run on a machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 from msgspec.structs import replace
 
-from trainshed.api import status_codec
+from trainshed.api import run_history, status_codec
 from trainshed.api.coerce import as_mapping, parse_text
 from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Document
@@ -23,10 +23,12 @@ from trainshed.process import Clock
 from trainshed.views import post_mortem, rows, story
 from trainshed.views.chapter import Story
 
-from .model import JobFile, SeenPod
+from .local_words import local_story
+from .model import JobFile, Sample, SeenPod
 from .report_content import JobReport, samples_of
+from .samples import sample_of, with_sample
 from .seen_facts import facts_of
-from .seen_pods import SEEN_PODS, controller_uid
+from .seen_pods import SEEN_PODS, controller_uid, seen
 
 
 async def read_report(reader: JobReader, namespace: str, name: str, *, record: bool = False) -> JobReport:
@@ -73,6 +75,30 @@ def _story_of_record(file: JobFile) -> Story | None:
         return None
     snapshot = replace(facts.snapshot, job=replace(facts.snapshot.job, problems=()))
     return post_mortem.story_of_record(story.tell(Facts(snapshot), file.document), file.document)
+
+
+def read_run(content: bytes, name: str) -> JobReport:
+    """Return the report of a job of a run on a machine, by what the folder of the run has of it.
+
+    An empty name is that of the only job. Raises `NoSuchJob` and `msgspec.DecodeError`.
+    """
+    history = run_history.decode(content)
+    found = [job for job in history.jobs if name in ("", rows.name_of(job), rows.full_name(job))]
+    if len(found) != 1:
+        known = ", ".join(map(rows.full_name, history.jobs)) or "none"
+        raise NoSuchJob(f"name one job of the run: it has {known}")
+    job, samples = found[0], tuple[Sample, ...]()
+    uid = parse_text(rows.metadata(job).get("uid"))
+    for report in history.reports.get(uid, ()):
+        samples = with_sample(samples, sample_of(status_codec.parse_status({"status": {"trainerStatus": report}})))
+    pods = tuple(SeenPod(seen(one.document)[1], one.removed) for one in history.pods)
+    own = tuple(one for one in pods if controller_uid(one.document) == uid)
+    uids = {uid, *(parse_text(rows.metadata(one.document).get("uid")) for one in own)}
+    events = tuple(event for event in history.events if as_mapping(event.get("involvedObject")).get("uid") in uids)
+    file = JobFile(job, status_codec.parse_status(job), pods=own, samples=samples, events=events)
+    facts = facts_of(file, history.ended)
+    told = local_story(story.tell(facts, job), job) if facts else None
+    return JobReport(replace(file, story=told), Versions(), history.ended, version("trainshed"), of_run=True)
 
 
 async def _file(reader: JobReader, document: Document, kind: JobKind) -> JobFile:
