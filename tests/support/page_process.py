@@ -13,6 +13,7 @@ from typing import Self
 from trainshed.ui.access import Access
 from trainshed.ui.application import Site, served
 from trainshed.ui.feed import Feed
+from trainshed.ui.model import JobsPlace
 
 from .page_cluster import PageCluster
 
@@ -60,7 +61,7 @@ async def serve(jobs: int) -> None:
         cluster.namespace(name)
     for number in range(jobs):
         cluster.add(NAMESPACES[number % 3], f"job-{number}", 8, STATES[number % len(STATES)])
-    site = Site(Feed(cluster.reader, ""), access, "memory")
+    site = Site(Feed(cluster.reader, ""), access, JobsPlace("memory"))
     async with served(site, 0), asyncio.TaskGroup() as tasks:
         tasks.create_task(site.feed.run())
         await site.feed.synced.wait()

@@ -17,6 +17,7 @@ from trainshed.memory.server import Server
 from trainshed.ui.access import Access
 from trainshed.ui.application import Site, served
 from trainshed.ui.feed import Feed
+from trainshed.ui.model import JobsPlace
 
 from .jobs import smallest
 
@@ -61,7 +62,7 @@ class Jobs:
 @asynccontextmanager
 async def opened(jobs: Jobs, *, may_change: bool = False) -> AsyncIterator[tuple[Site, aiohttp.ClientSession]]:
     """Serve the pages of jobs, without following them; requests have no session yet, and follow no redirects."""
-    site = Site(jobs.feed, Access(may_change=may_change), "here")
+    site = Site(jobs.feed, Access(may_change=may_change), JobsPlace("here"))
     async with (
         served(site, 0),
         aiohttp.ClientSession(site.access.origins[0], cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser,

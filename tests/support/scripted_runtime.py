@@ -108,6 +108,9 @@ class NoLogs:
     def __init__(self) -> None:
         self.text = b""
 
+    def begin(self, pod, container: str) -> None:
+        pass
+
     def write(self, pod, container: str, chunk: bytes) -> None:
         self.text += chunk
 

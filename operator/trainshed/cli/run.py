@@ -21,13 +21,12 @@ from trainshed.frameworks import ALL_VERSIONS
 from trainshed.local import run as local_run
 from trainshed.local.failure_injection import InjectedFailure
 from trainshed.local.failure_injection import parse as parse_failure
-from trainshed.local.options import RUNTIMES, LocalJob, Options, Refused, Shown, check_size
+from trainshed.local.options import RUNTIMES, LocalJob, Options, Refused, Shown, ShownRun, check_size
 from trainshed.local.output import printable
 from trainshed.local.runtimes.python import NoPython
 from trainshed.local.state_folder import Unusable, default_place
 from trainshed.local.tasks import described
 from trainshed.manifests.manifest import Manifest
-from trainshed.memory.server import Server
 from trainshed.process import TextFormatter
 from trainshed.rendering import RenderedObjects
 
@@ -127,7 +126,7 @@ def _wanted(files: tuple[str, ...], *, recursive: bool, namespace: str, options:
     )
 
 
-def _page() -> Callable[[Server, Path, Callable[[str], None]], Shown]:
+def _page() -> Callable[[ShownRun], Shown]:
     """Return what shows jobs in a browser; it takes long to import."""
     from .local_page import local_page  # noqa: PLC0415
 

@@ -141,6 +141,7 @@ async def _serve(
 ) -> None:
     from trainshed.ui.access import Access  # noqa: PLC0415 - only this command needs it
     from trainshed.ui.application import VIEWS, Site  # noqa: PLC0415
+    from trainshed.ui.model import JobsPlace  # noqa: PLC0415
     from trainshed.ui.team import Team  # noqa: PLC0415
     from trainshed.ui.team_server import TeamServer  # noqa: PLC0415
 
@@ -148,7 +149,7 @@ async def _serve(
         return RestClient(HttpTransport(replace(credentials, impersonation=identity.headers())))
 
     def draw(feed: Feed, place: str) -> Site:
-        return Site(feed, Access(), place)  # which allows no changes
+        return Site(feed, Access(), JobsPlace(place, program=""))  # which allows no changes
 
     over = asyncio.Event()
     handle_signals(over)

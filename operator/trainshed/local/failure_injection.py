@@ -68,6 +68,10 @@ class FailureInjector:
         for timer in self._timers:
             timer.cancel()
 
+    def begin(self, pod: Document, container: str) -> None:
+        """Pass on that a container runs."""
+        self._logs.begin(pod, container)
+
     def write(self, pod: Document, container: str, chunk: bytes) -> None:
         """Pass output on, and look for a line that matches; of a line without end only the last part is looked at."""
         self._logs.write(pod, container, chunk)

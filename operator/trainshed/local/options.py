@@ -15,7 +15,22 @@ from trainshed.memory.server import Server
 
 from . import pod_validation
 from .failure_injection import InjectedFailure
+from .kept_log import KeptLog
 from .output import is_named, printable
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRun:
+    """A run as others show it: its server and folder, and the log of a container by the names of pod and container.
+
+    `say` prints a line.
+    """
+
+    server: Server
+    folder: Path
+    log: Callable[[str, str], KeptLog | None]
+    say: Callable[[str], None]
+
 
 #: Something that is shown as long as the context lasts; it gives what waits until the user has seen enough.
 Shown = AbstractAsyncContextManager[Callable[[], Awaitable[None]]]
@@ -59,7 +74,7 @@ class LocalJob:
 class Options:
     """What the user has asked for; `failures` are those on purpose, `state` is where the folder of all runs is.
 
-    `page` shows the jobs on a server, whose logs are in a folder, and says where.
+    `page` shows the jobs of a run, and says where.
     """
 
     jobs: tuple[LocalJob, ...]
@@ -72,7 +87,7 @@ class Options:
     json: bool = False
     failures: tuple[InjectedFailure, ...] = ()
     job_defaults: JobDefaults = field(default_factory=JobDefaults)
-    page: Callable[[Server, Path, Callable[[str], None]], Shown] | None = None
+    page: Callable[[ShownRun], Shown] | None = None
 
     def check(self) -> None:
         """Raise `Refused` if the user names replicas that do not exist, or for objects that cannot run together.

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from trainshed.api.foreign_text import RESET, harmless, one_line
 from trainshed.api.job import Document
-from trainshed.local.runtimes.log_file import LogFile
+from trainshed.process import Clock
 
+from .kept_log import KeptLog
 from .stored_objects import job_name
 
 #: The colours of replicas, in the order in which they first write.
@@ -26,10 +27,10 @@ UTF_8 = codecs.getincrementaldecoder("utf-8")
 
 @dataclass(slots=True)
 class _Stream:
-    """The output of one container: its prefix, its file, and its unfinished line, with a character that may be cut."""
+    """The output of one container: its prefix, its log, and its unfinished line, with a character that may be cut."""
 
     prefix: str
-    file: LogFile
+    log: KeptLog
     shown: bool
     decoder: codecs.IncrementalDecoder = field(default_factory=lambda: UTF_8(errors="replace"))
     rest: str = ""
@@ -63,11 +64,15 @@ class Output:
         self.write_line: Callable[[str], None] = write
         self.taken = 0
 
+    def begin(self, pod: Document, container: str) -> None:
+        """Note that a container runs: what it prints is told from that of its runs before."""
+        self._stream(pod, container).log.begin(str(pod["metadata"]["uid"]))
+
     def write(self, pod: Document, container: str, chunk: bytes) -> None:
         """Take some output of a container; print its complete lines."""
         self.taken += len(chunk)
         stream = self._stream(pod, container)
-        stream.file.write(chunk)
+        stream.log.write(chunk)
         if not stream.shown:
             return
         *lines, stream.rest = (stream.rest + stream.decoder.decode(chunk)).split("\n")
@@ -80,10 +85,16 @@ class Output:
 
     def end(self, pod: Document, container: str) -> None:
         """Print the unfinished line of a container that has ended."""
-        stream = self._streams.get((pod["metadata"]["name"], container))
-        if stream and (last := stream.rest + stream.decoder.decode(b"", final=True)):
+        stream = self._stream(pod, container)
+        stream.log.end()
+        if last := stream.rest + stream.decoder.decode(b"", final=True):
             self._print(stream, _last_state(last))
             stream.rest = ""
+
+    def log(self, pod: str, container: str) -> KeptLog | None:
+        """Return what a container of the pods of this name has printed; None if it has not run."""
+        stream = self._streams.get((pod, container))
+        return stream.log if stream else None
 
     def say(self, text: str, who: str = "") -> None:
         """Print a line about a job, or about the run; further lines of the text are indented below it."""
@@ -92,6 +103,10 @@ class Output:
         for line in (harmless(first), *(f"  {harmless(item)}" for item in more)):
             self.write_line(f"{DIM}{prefix}{line}{RESET}" if self._colour else f"{prefix}{line}")
 
+    def print_line(self, line: str) -> None:
+        """Print a line as it is."""
+        self.write_line(line)
+
     def shows(self, job: str, pod: str) -> bool:
         """Return whether the output of a pod is printed."""
         return not self._only or any(is_named(only, job, pod) for only in self._only)
@@ -99,7 +114,7 @@ class Output:
     def close(self) -> None:
         """Close the files."""
         for stream in self._streams.values():
-            stream.file.close()
+            stream.log.close()
 
     def _stream(self, pod: Document, container: str) -> _Stream:
         key = (pod["metadata"]["name"], container)
@@ -119,7 +134,7 @@ class Output:
         name = pod["metadata"]["name"] + ("" if main else f".{container}")
         return _Stream(
             prefix,
-            LogFile(self._logs / f"{name}.log"),
+            KeptLog(self._logs / f"{name}.log", Clock().now),
             self.shows(job_name(pod), str(pod["metadata"]["name"])),
         )
 

@@ -37,7 +37,7 @@ from .failure_injection import FailureInjector
 from .history import HistoryKeeper
 from .last_pods import STUCK, LastPods, named
 from .local_controller import LocalController
-from .options import Options, Refused
+from .options import Options, Refused, ShownRun
 from .output import Output
 from .printer import Printer, StatusLine
 from .run_folder import kill_marked, new_run
@@ -66,7 +66,7 @@ async def _run(options: Options) -> int:
     local_run = LocalRun(options)
     if options.page is None:
         return await local_run.run()
-    async with options.page(local_run.server, local_run.logs, local_run.say) as stay:
+    async with options.page(local_run.shown) as stay:
         if (code := await local_run.run()) != INTERRUPTED:
             await stay()
     return code
@@ -107,7 +107,11 @@ class LocalRun:
         self._ending = asyncio.Event()
         self._faults = tasks.Faults(self._ending.set)
         self._stuck_at = self._given_up_at = math.inf
-        self.server, self.logs, self.say = self._cluster.server, self._folder.logs, self._lines.line
+
+    @property
+    def shown(self) -> ShownRun:
+        """The run as others show it."""
+        return ShownRun(self._cluster.server, self._folder.path, self._output.log, self._output.print_line)
 
     async def run(self) -> int:
         """Run everything; return the exit code."""

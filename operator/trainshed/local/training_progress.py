@@ -45,6 +45,10 @@ class TrainingProgress:
             if item.job.progress is ProgressSource.LOGS or (reports_all and item.job.progress is ProgressSource.NONE):
                 self._reported[item.job.name] = -REPORT_EVERY
 
+    def begin(self, pod: Document, container: str) -> None:
+        """Pass on that a container runs."""
+        self._logs.begin(pod, container)
+
     def write(self, pod: Document, container: str, chunk: bytes) -> None:
         """Take some output of a container."""
         self._read(pod, container, chunk)

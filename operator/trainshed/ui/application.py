@@ -19,8 +19,9 @@ from .cluster_routes import ClusterRoutes
 from .feed import Feed
 from .listening import STATIC, listening
 from .live import Update, follow
+from .local_words import local_story
 from .log_routes import LogRoutes
-from .model import Address, JobFile, PageFrame
+from .model import Address, JobFile, JobsPlace, PageFrame
 from .pages import actions, job, job_yaml, jobs, layout, ranks
 from .replica_logs import ReplicaLogs
 from .stories import Stories
@@ -38,16 +39,22 @@ JobPart = Callable[[JobFile, datetime, Mapping[str, str]], Renderable]
 
 
 class Site:
-    """All pages over one feed; `place` names the cluster or the machine.
+    """All pages over one feed; those of a run on this machine have no page of a cluster.
 
     `logs` are from the cluster unless others are given; `examine` looks at the operator, if there is one.
     """
 
     def __init__(
-        self, feed: Feed, access: Access, place: str, *, logs: ReplicaLogs | None = None, examine: Examine | None = None
+        self,
+        feed: Feed,
+        access: Access,
+        place: JobsPlace,
+        *,
+        logs: ReplicaLogs | None = None,
+        examine: Examine | None = None,
     ) -> None:
         self.feed, self.access, self.place = feed, access, place
-        self.stories = Stories(feed)
+        self.stories = Stories(feed, local_story if place.local else None)
         self.changes = Changes(feed) if access.may_change else None
         self.logs = LogRoutes(feed, logs or ApiLogs(feed.reader), self.frame)
         self.cluster = ClusterRoutes(feed, ClusterReader(feed.reader, feed.namespace, examine), self.frame)
@@ -58,13 +65,15 @@ class Site:
         joint = "&" if "?" in live else "?"
         return PageFrame(
             now=self.feed.now(),
-            place=self.place,
+            place=self.place.name,
             namespace=self.feed.namespace,
             notices=self.feed.notices(),
             revision=revision,
             is_known=self.feed.synced.is_set(),
             live=f"{live}{joint}since={revision}" if live else "",
             csrf=self.access.csrf if self.changes else "",
+            program=self.place.program,
+            local=self.place.local,
         )
 
     def application(self) -> web.Application:
@@ -72,7 +81,8 @@ class Site:
         app = web.Application(middlewares=[guard(self.access, self.refused)], client_max_size=MOST_FORM)
         app.on_response_prepare.append(add_headers)
         for path, view in VIEWS.items():
-            app.router.add_get(path, partial(view, self))
+            if not (self.place.local and path in OF_CLUSTERS):
+                app.router.add_get(path, partial(view, self))
         app.router.add_static("/static", STATIC)
         if self.changes:
             app.add_routes([web.post(f"{JOB}/{{action:{'|'.join(actions.ACTIONS)}}}", self.act)])
@@ -168,13 +178,17 @@ class Site:
 
     def refused(self, request: web.Request) -> web.Response:
         """Return the answer to who has no session; if the browser has one, the link in it is enough."""
+        program = self.place.program
         text = (
-            "Open the link that trainshed ui has printed: it opens this page once, in one browser. For another one "
-            "press Enter where trainshed ui runs."
+            f"Open the link that {program} has printed: it opens this page once, in one browser. For another one "
+            f"press Enter in the terminal where {program} runs."
         )
         known = a(href=without_token(request))["Go on"]
         title = "This page is for who has started it"
-        return answer(layout.message(PageFrame(self.feed.now()), title, text, ["Opened before? ", known]), 403)
+        if "token" in request.query:
+            title = "This link was used before, or a newer one has replaced it"
+        frame = PageFrame(self.feed.now(), program=program, local=self.place.local)
+        return answer(layout.message(frame, title, text, ["Opened before in this browser? ", known]), 403)
 
 
 #: What can be read at each path.
@@ -193,6 +207,8 @@ VIEWS: Mapping[str, View] = {
     "/cluster": Site.cluster_page,
     "/cluster/live": Site.cluster_live,
 }
+#: Those that there are not for a run on a machine.
+OF_CLUSTERS = ("/cluster", "/cluster/live")
 
 
 def address_in(request: web.Request) -> Address:

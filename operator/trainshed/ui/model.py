@@ -94,6 +94,28 @@ class JobFile(msgspec.Struct, frozen=True):
         return QUEUED if found == ConditionType.SUSPENDED and labels.get(QUEUE_LABEL) else found
 
 
+class LocalPlace(msgspec.Struct, frozen=True):
+    """A run on this machine: the folder of its logs, and commands for a shell.
+
+    `again` starts it again, and `report` writes a report of it, but for the name of the job.
+    """
+
+    logs: str
+    again: str
+    report: str
+
+
+class JobsPlace(msgspec.Struct, frozen=True):
+    """Where the jobs are: the name of the cluster or the machine.
+
+    `program` is what serves the page, empty if its readers cannot start it; `local` is the run, if it shows one.
+    """
+
+    name: str
+    program: str = "trainshed ui"
+    local: LocalPlace | None = None
+
+
 class Notice(msgspec.Struct, frozen=True):
     """What every page says above its content: `kind` is `outage`, `credentials` or `refused`."""
 
@@ -104,6 +126,7 @@ class Notice(msgspec.Struct, frozen=True):
 class PageFrame(msgspec.Struct, frozen=True):
     """What surrounds the content of every page.
 
+    `program` is what serves it, for who can start that again, and `local` the run on this machine that it shows.
     `place` names the cluster or the machine, an empty `namespace` means all, `revision` is that of the feed with which
     the page was drawn, `live` the path of its changes. `is_known` is whether all that is there was read once. `csrf` is
     the token of its forms, empty if it has no actions.
@@ -117,6 +140,8 @@ class PageFrame(msgspec.Struct, frozen=True):
     live: str = ""
     is_known: bool = True
     csrf: str = ""
+    program: str = "trainshed ui"
+    local: LocalPlace | None = None
 
 
 def address_of(document: Document) -> Address:

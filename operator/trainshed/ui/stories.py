@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -37,10 +37,13 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Stories:
-    """Reads stories over a feed; the one of a job that is gone is the last one that was read."""
+    """Reads stories over a feed; the one of a job that is gone is the last one that was read.
 
-    def __init__(self, feed: Feed) -> None:
-        self._feed = feed
+    `say` puts the story of a job in other words.
+    """
+
+    def __init__(self, feed: Feed, say: Callable[[Story, Document], Story] | None = None) -> None:
+        self._feed, self._say = feed, say
         self._kept: dict[Address, Told] = {}
         self._turns: dict[Address, asyncio.Lock] = {}
 
@@ -67,6 +70,8 @@ class Stories:
             )
         except (ApiError, NoSuchJob):
             return kept
+        if self._say:
+            story = self._say(story, file.document)
         self._kept.pop(address, None)
         self._kept[address] = told = Told(newest, kept.revision == newest, now, story, events)
         for old in list(self._kept)[: max(0, len(self._kept) - MOST_STORIES)]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from trainshed.cli import ui
+from trainshed.cli import page_links
 from trainshed.ui.access import Access
 
 LINK = re.compile(r"http://127\.0\.0\.1:1234/\?token=(\S+)")
@@ -19,7 +19,7 @@ LINK = re.compile(r"http://127\.0\.0\.1:1234/\?token=(\S+)")
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
     """The user's end of a terminal and the process's, which is in the foreground."""
     ends = os.openpty()
-    monkeypatch.setattr(ui, "LOOK", 0.01)
+    monkeypatch.setattr(page_links, "LOOK", 0.01)
     monkeypatch.setattr(os, "tcgetpgrp", lambda _: os.getpgrp())
     yield ends
     for end in ends:
@@ -31,7 +31,7 @@ async def test_each_enter_prints_a_link_that_opens_the_page_once(terminal, capsy
     access = Access()
     access.port = 1234
     first = LINK.fullmatch(access.new_link())[1]
-    printing = asyncio.create_task(ui.print_links(access.new_link, process))
+    printing = asyncio.create_task(page_links.print_links(access.new_link, print, process))
     tokens = [first]
     for _ in range(2):
         os.write(user, b"\n")
@@ -58,6 +58,6 @@ def test_a_terminal_of_others_is_not_read(terminal, monkeypatch: pytest.MonkeyPa
         return group
 
     os.write(user, b"\n")
-    assert ui._has_input(process)
+    assert page_links._has_input(process)
     monkeypatch.setattr(os, "tcgetpgrp", foreground)
-    assert not ui._has_input(process)
+    assert not page_links._has_input(process)

@@ -30,6 +30,7 @@ class ContainerOutput:
         self._name = name
         self._lines: deque[bytes] = deque(maxlen=LOG_LINES)
         self._reads = 0
+        logs.begin(pod, name)
         self._task = tasks.start(self._read(), f"output of pod {pod['metadata']['name']}")
 
     @property

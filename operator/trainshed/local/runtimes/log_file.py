@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import deque
 from pathlib import Path
 
 #: How the file is opened.
@@ -18,11 +19,35 @@ LINE = 1 << 16
 
 
 class LogFile:
-    """A file of bytes at `path`; older parts of it have the suffixes .1, which is the newest of them, to .4."""
+    """A file of bytes at `path`; older parts of it have the suffixes .1, which is the newest of them, to .4.
+
+    Its bytes are numbered from the first one that was written; `size` is the number of the next one.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        #: The numbers of the first bytes of all files that are kept, the newest file first.
+        self._starts = deque([0], FILES)
         self._open()
+        self.size = self._size
+
+    @property
+    def oldest(self) -> int:
+        """The number of the first byte that is kept."""
+        return self._starts[-1]
+
+    def read(self, start: int, most: int) -> bytes:
+        """Return bytes from `start` on, not more than so many; those that are not kept are left out; raises OSError."""
+        found = b""
+        for number in reversed(range(len(self._starts))):
+            first, end = self._starts[number], self._starts[number - 1] if number else self.size
+            begin, stop = max(start, first), min(start + most, end)
+            if begin < stop:
+                path = self._path.with_name(f"{self._path.name}.{number}") if number else self._path
+                with open(path, "rb", opener=_without_links) as file:
+                    file.seek(begin - first)
+                    found += file.read(stop - begin)
+        return found
 
     def write(self, chunk: bytes) -> None:
         """Append bytes, and begin a new file after a line where that is due; raises OSError."""
@@ -45,6 +70,7 @@ class LogFile:
     def _append(self, chunk: bytes) -> None:
         self._file.write(chunk)
         self._size += len(chunk)
+        self.size += len(chunk)
 
     def _rotate(self) -> None:
         self._file.close()
@@ -52,4 +78,9 @@ class LogFile:
         for newer, older in zip(names[-2::-1], names[:0:-1], strict=True):
             with contextlib.suppress(FileNotFoundError):
                 newer.replace(older)
+        self._starts.appendleft(self.size)
         self._open()
+
+
+def _without_links(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC)

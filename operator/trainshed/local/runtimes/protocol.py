@@ -148,6 +148,9 @@ class RuntimeContainer(Process, Protocol):
 class LogSink(Protocol):
     """Gets the output of all containers."""
 
+    def begin(self, pod: Document, container: str) -> None:
+        """Note that a container has been started; what comes next is printed by this run of it."""
+
     def write(self, pod: Document, container: str, chunk: bytes) -> None:
         """Take some output of a container; a line may be cut anywhere."""
 

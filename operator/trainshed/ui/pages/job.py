@@ -29,7 +29,10 @@ CAUSES = (FAILURE, "Blocked", "Stalled", "Deadline", "Queue")
 def page(file: JobFile, frame: PageFrame, query: Query = NOTHING) -> Element:
     """Return the page of a job; with `replicas=all` in the query its timeline has all of them."""
     content = fragment[
-        patterns.sheet(), live(file, frame.now, query), actions.forms(file, frame), job_tables.commands(file)
+        patterns.sheet(),
+        live(file, frame.now, query),
+        actions.forms(file, frame),
+        job_tables.commands(file, frame.local),
     ]
     return job_head.document(file, frame, "", content)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from datetime import datetime
 
 from htpy import Element, caption, code, dd, div, dl, dt, h2, li, p, section, span, table, tbody, td, th, thead, tr, ul
@@ -10,7 +12,7 @@ from htpy import progress as progress_bar
 from trainshed.api.foreign_text import one_line
 from trainshed.api.objects import JOB_NAME_LABEL
 from trainshed.api.status import Condition, Status
-from trainshed.ui.model import JobFile
+from trainshed.ui.model import JobFile, LocalPlace
 from trainshed.views import rows as view_rows
 from trainshed.views.durations import human
 
@@ -18,6 +20,8 @@ from . import layout
 
 #: The most Events that are shown, the newest first.
 MOST_EVENTS = 200
+#: The most characters of a command.
+MOST_COMMAND = 4_096
 
 
 def conditions(file: JobFile) -> Element | None:
@@ -53,7 +57,7 @@ def events(file: JobFile, now: datetime) -> Element:
     newest = sorted(file.events, key=view_rows.event_time, reverse=True)
     rows = view_rows.of_events(newest[:MOST_EVENTS], now)
     names = ("Last seen", "Count", "Type", "Reason", "Object", "Message")
-    content: Element = p(".hint")["There are no Events. The API server keeps them for an hour as a rule."]
+    content: Element = p(".hint")["There are no Events: they are kept for an hour as a rule."]
     if rows:
         content = div(".scrolls", tabindex="0")[
             table(".events")[
@@ -106,8 +110,28 @@ def progress(status: Status) -> Element | None:
     ]
 
 
-def commands(file: JobFile) -> Element:
-    """Return commands about the job, for a terminal."""
+def commands(file: JobFile, local: LocalPlace | None = None) -> Element:
+    """Return commands about the job, for a terminal: of a cluster, or of a run on this machine."""
+    found, hint = _local_commands(file, local) if local else _cluster_commands(file)
+    return section(".commands", aria_labelledby="commands-title")[
+        h2("#commands-title")["In a terminal"],
+        ul[(li[span[text], code(tabindex="0", data_copy=True)[command]] for text, command in found)],
+        p(".hint")[hint],
+    ]
+
+
+def _local_commands(file: JobFile, local: LocalPlace) -> tuple[Sequence[tuple[str, str]], str]:
+    name = view_rows.name_of(file.document)
+    found = (
+        ("Logs of all replicas", f"tail -n +1 -F {shlex.quote(local.logs)}/{shlex.quote(name)}-*.log"),
+        ("A report, once the run has ended", f"{local.report} {shlex.quote(name)} -o {shlex.quote(name)}.html"),
+        ("The same run again", local.again),
+    )
+    shown = [(text, one_line(command, MOST_COMMAND)) for text, command in found]
+    return shown, "Ctrl-\\ in the terminal of trainshed run prints what each rank is doing: its Python stack."
+
+
+def _cluster_commands(file: JobFile) -> tuple[Sequence[tuple[str, str]], str]:
     job = one_line(view_rows.with_namespace(file.document))
     name, _, namespace = job.partition(" -n ")
     selector = f"{JOB_NAME_LABEL}={name.partition('/')[2]}"
@@ -121,11 +145,7 @@ def commands(file: JobFile) -> Element:
             f"kubectl get pods -n {namespace} -l {selector} -o wide",
         ),
     )
-    return section(".commands", aria_labelledby="commands-title")[
-        h2("#commands-title")["In a terminal"],
-        ul[(li[span[text], code(tabindex="0", data_copy=True)[command]] for text, command in found)],
-        p(".hint")[
-            "The stacks are read by an ephemeral container in each pod, which stays in its list: so this page has no"
-            " button for it."
-        ],
-    ]
+    return found, (
+        "The stacks are read by an ephemeral container in each pod, which stays in its list: so this page has no "
+        "button for it."
+    )

@@ -34,7 +34,7 @@ def live(file: JobFile, now: datetime, query: Query = NOTHING) -> Element:
     cut += f", and {plural(left, 'more pod')}" if left else ""
     return div("#live.job")[
         job_head.banner(file, now),
-        p(".hint")["The job as the API server has it, and then what this page keeps of its pods. Read only."],
+        p(".hint")["The job with its status, and then what this page keeps of its pods. Read only."],
         pre(".yaml", tabindex="0", aria_label="YAML")[text[:MOST] + cut + ("\n" if cut else "")],
     ]
 

@@ -74,7 +74,7 @@ def document(frame: PageFrame, title: str, content: Node, *, current: str = "", 
             (link(rel="stylesheet", href=f"/static/{name}") for name in files if name.endswith(".css")),
             (script(src=f"/static/{name}", defer=True) for name in files if name.endswith(".js")),
         ],
-        body(data_live=frame.live or None)[
+        body(data_live=frame.live or None, data_ended=_ended(frame))[
             a(".skip", href="#main")["Skip to the content"],
             _head(frame, current),
             main(id="main", tabindex="-1")[notices(frame.notices), content],
@@ -83,15 +83,22 @@ def document(frame: PageFrame, title: str, content: Node, *, current: str = "", 
 
 
 def _head(frame: PageFrame, current: str) -> Element:
-    places = (li[a(href=to, aria_current="page" if to == current else None)[name]] for name, to in PLACES)
+    shown = PLACES[:1] if frame.local else PLACES
+    places = (li[a(href=to, aria_current="page" if to == current else None)[name]] for name, to in shown)
+    namespace = "" if frame.local else f" · {one_line(frame.namespace) or 'all namespaces'}"
     return header(".top")[
         div[
             a(".brand", href="/")["Trainshed"],
             nav(aria_label="Pages")[ul[places]],
-            span(".place")[one_line(frame.place, 128), f" · {one_line(frame.namespace) or 'all namespaces'}"],
+            span(".place")[one_line(frame.place, 128), namespace],
             span("#link.link", role="status", aria_live="polite"),
         ]
     ]
+
+
+def _ended(frame: PageFrame) -> str:
+    """Return what a page says once its server has gone away."""
+    return f"ended: start {frame.program} again" if frame.program else "ended: load the page again"
 
 
 def notices(found: Sequence[Notice]) -> Element:

@@ -81,7 +81,7 @@
     log.setAttribute("aria-busy", "true");
     source = new EventSource(log.dataset.live + "?" + wanted);
     source.onopen = () => connection("live");
-    source.onerror = () => connection(source.readyState === EventSource.CLOSED ? "ended: start trainshed ui again" : "not connected");
+    source.onerror = () => connection(source.readyState === EventSource.CLOSED ? document.body.dataset.ended : "not connected");
     source.addEventListener("log", (event) => {
       const message = JSON.parse(event.data);
       if (message.reset) clear();

@@ -66,7 +66,7 @@
       apply(JSON.parse(event.data));
     };
     source.onerror = () => {
-      said(source && source.readyState === EventSource.CLOSED ? "ended: start trainshed ui again" : "not connected");
+      said(source && source.readyState === EventSource.CLOSED ? document.body.dataset.ended : "not connected");
     };
   };
 
