@@ -9,7 +9,7 @@ them what its pods show.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from enum import IntEnum
 from itertools import groupby
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from trainshed.api.coerce import EARLIEST, as_mapping, as_sequence
 from trainshed.api.framework import own_container
 from trainshed.api.job import Replica, ReplicaGroup
-from trainshed.api.objects import Container, Pod
+from trainshed.api.objects import Container, Phase, Pod
 from trainshed.api.status import SAME_REPORT_INTERVAL, ConditionType, Failure, Restart, Status
 from trainshed.api.time_spent import ALL_RUN, JobPhase, TimeSpent
 
@@ -58,6 +58,10 @@ PHASES = {
     Stage.FINISHED: JobPhase.TEARDOWN,
 }
 Change = tuple[datetime, Stage]
+Course = tuple[Stage, ...]
+#: The stages of a pod that runs, and of one that has succeeded.
+STARTED = Stage.SCHEDULING, Stage.IMAGE_PULL, Stage.STARTS, Stage.RUNS
+ENDED = *STARTED, Stage.FINISHED
 Move = tuple[datetime, JobPhase | None]
 
 
@@ -251,35 +255,43 @@ def _stages(
     ignored = facts.failed if restarts.failure_group(facts) is None else {}
     found: list[tuple[datetime, Stage, Stage]] = [(begin, Stage.RUNS, Stage.RUNS)]
     there: Counter[str] = Counter()
-    slowest: dict[str, tuple[datetime, ...]] = {}
+    last: dict[tuple[str, Course], tuple[datetime, ...]] = {}
     probed = {role for role, group in facts.groups.items() if _has_probe(facts, group)}
+    running = begin if first is JobPhase.RUNNING else None
     for replica, pod in facts.current.items():
-        if first is JobPhase.RUNNING and pod.quiet and (pod.created is None or pod.created <= begin):
+        there[replica.role] += 1
+        if running and pod.quiet and (pod.created is None or pod.created <= begin):
             stages[Stage.RUNS] += 1
-        elif times := _usual_start(facts, (replica, pod), begin, probed=replica.role in probed):
-            slowest[replica.role] = tuple(map(max, slowest.get(replica.role, times), times))
+        elif usual := _usual_course(facts, (replica, pod), (begin, running), probed=replica.role in probed):
+            course, times = usual
+            group = replica.role, course
+            last[group] = tuple(map(max, last.get(group, times), times))
         else:
             failure = None if replica in ignored else facts.failed.get(replica)
-            stage = _absent(facts, replica.role)
-            stages[stage] += 1
-            history = _history(facts, (replica, pod), failure, begin if first is JobPhase.RUNNING else None)
+            history = _history(facts, (replica, pod), failure, running)
             if replica.role in probed:
                 history = _with_readiness(facts, history, pod, (first, begin))
-            for time, new in history:
-                found.append((max(time, begin), stage, new))
-                stage = new
-        there[replica.role] += 1
-    for role, steps in slowest.items():  # many pods that start at once are as far as the last of them at each step
-        stages[stage := _absent(facts, role)] += 1
-        for time, new in zip(steps, (Stage.SCHEDULING, Stage.IMAGE_PULL, Stage.STARTS, Stage.RUNS), strict=True):
-            found.append((max(time, begin), stage, new))
-            stage = new
-    for role, group in facts.groups.items():
-        done = sum(1 for replica in facts.current if replica.role == role and facts.finished(replica))
-        without = len(facts.done[role]) - done
+            found += _changes(stages, _absent(facts, replica.role), begin, history)
+    for (role, course), times in last.items():  # of many pods with the same stages the last one at each step counts
+        found += _changes(stages, _absent(facts, role), begin, zip(times, course, strict=True))
+    for role, replicas in facts.groups.items():
+        without = len(facts.done[role])
+        if without:
+            without -= sum(1 for replica in facts.current if replica.role == role and facts.finished(replica))
         stages[Stage.FINISHED] += without
-        stages[_absent(facts, role)] += max(0, group.count - there[role] - without)
+        stages[_absent(facts, role)] += max(0, replicas.count - there[role] - without)
     return stages, found
+
+
+def _changes(
+    stages: Counter[Stage], absent: Stage, begin: datetime, history: Iterable[Change]
+) -> Iterator[tuple[datetime, Stage, Stage]]:
+    """Yield the changes of a replica from its first stage on, which is counted."""
+    stages[absent] += 1
+    stage = absent
+    for time, new in history:
+        yield max(time, begin), stage, new
+        stage = new
 
 
 def _has_probe(facts: Facts, group: ReplicaGroup) -> bool:
@@ -289,17 +301,35 @@ def _has_probe(facts: Facts, group: ReplicaGroup) -> bool:
     return bool(own.get("readinessProbe") or own.get("startupProbe"))
 
 
-def _usual_start(
-    facts: Facts, pair: tuple[Replica, Pod], begin: datetime, *, probed: bool
-) -> tuple[datetime, ...] | None:
-    """Return when a pod that has only run was created, got a node, ran and was ready; None for any other pod."""
-    (replica, pod), own = pair, facts.own_container(pair[1]) if pair[1].quiet else None
-    if own is None or not pod.scheduled or facts.finished(replica) or (probed and not pod.ready):
+def _usual_course(
+    facts: Facts, pair: tuple[Replica, Pod], since: tuple[datetime, datetime | None], *, probed: bool
+) -> tuple[Course, tuple[datetime, ...]] | None:
+    """Return the stages of a pod that has only run, or succeeded after one run, with their times; None for any other.
+
+    `since` is the beginning, and the same if all replicas ran then. This only saves time: `_history` says the same.
+    """
+    (replica, pod), (begin, running) = pair, since
+    if not (pod.quiet or _has_succeeded(pod)) or (probed and not pod.ready) or replica in facts.failed:
+        return None
+    own = facts.own_container(pod)
+    if own is None or not (pod.scheduled or own.started) or (pod.quiet and facts.finished(replica)):
         return None
     created = pod.created or begin
-    scheduled = max(created, pod.scheduled)
-    started = max(scheduled, own.started or created)
-    return created, scheduled, started, max(started, (probed and pod.became_ready) or started)
+    scheduled = max(created, pod.scheduled or created)
+    started = own.started or created
+    started = max(scheduled, running if running and created <= running < started else started)
+    ready = max(started, (probed and pod.became_ready) or started)
+    if pod.quiet:
+        return STARTED, (created, scheduled, started, ready)
+    return ENDED, (created, scheduled, started, ready, max(ready, own.finished or ready))
+
+
+def _has_succeeded(pod: Pod) -> bool:
+    """Return whether the pod has succeeded after one run of its one container, and nothing else was done with it."""
+    if pod.phase is not Phase.SUCCEEDED or pod.deleting or pod.disruption or pod.reason or len(pod.containers) != 1:
+        return False
+    (own,) = pod.containers
+    return own.exit_code == 0 and own.before is None and not own.restarts and not own.init and own.started is not None
 
 
 def _with_readiness(

@@ -254,6 +254,24 @@ def test_it_does_not_matter_that_the_others_are_left_out_while_a_replica_has_no_
     assert played(job, lives, looks, changes) == spent
 
 
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("name", TABLE)
+def test_it_does_not_matter_that_pods_that_only_ran_are_followed_together(name, number, monkeypatch):
+    job, lives, looks, changes, _ = TABLE[name]
+    looks = [*looks, *range(number, int(looks[-1]), 4)]
+    spent = played(job, lives, looks, changes)
+    monkeypatch.setattr(phases, "_usual_course", lambda *_, **__: None)
+    assert played(job, lives, looks, changes) == spent
+
+
+def test_pods_that_succeed_at_different_times_are_followed_together_until_the_last_has():
+    job = a_job("PyTorchJob", master=1, worker=3, created=T0)
+    lives = [Life(f"worker-{index}", 1, 10 + index, scheduled=5, ended=40 + 10 * index) for index in range(3)]
+    lives = [*lives, Life("master-0", 1, 20, scheduled=5, ended=90)]
+    spent = played(job, lives, [0, 30, 100])
+    assert totals(spent, 100) == {"Scheduling": 5, "ImagePull": 15, "Running": 70, "Teardown": 10}
+
+
 def test_the_pods_of_a_job_that_is_being_created_are_not_followed(monkeypatch):
     job = a_job("PyTorchJob", master=1, worker=5, created=T0)
     monkeypatch.setattr(phases, "_stages", lambda *_: pytest.fail("the stages of all pods were asked for"))
