@@ -60,9 +60,9 @@ class Deletions:
         self._failing.clear()
 
     async def run(self, uid: str, tasks: Mapping[Hashable, Sequence[Task]]) -> list[ApiError]:
-        """Carry out deletions of the job with this uid, by kind; return the errors."""
+        """Carry out deletions of the job with this uid, by kind, at least one; return the errors."""
         calls = [partial(self._run, (uid, kind), wanted) for kind, wanted in tasks.items()]
-        return [error for found in await run_concurrently(calls) for error in found] if calls else []
+        return [error for found in await run_concurrently(calls) for error in found]
 
     async def _run(self, kind: tuple[str, Hashable], tasks: Sequence[Task]) -> list[ApiError]:
         tried = self._failing.pop(kind, None)

@@ -168,10 +168,13 @@ class Executor:
         watch = PlanWatch(self._looks, self._cache, Watched(snapshot, wanted, record.done, due), self._take_back)
         first, services, pods = (tasks.get(group, ()) for group in (Group.DEPENDENTS, Group.SERVICES, Group.PODS))
         make = partial(create, first, services, pods, None if snapshot.refusal else _running(snapshot))
-        delete = partial(self._deletions.run, snapshot.job.uid, deletions)
+        calls = [partial(watch.withdrawal.run, make)]
+        if deletions:
+            calls.append(partial(self._deletions.run, snapshot.job.uid, deletions))
         try:
             async with watch.running():
-                made, deleted = await run_concurrently([partial(watch.withdrawal.run, make), delete])
+                made, *others = await run_concurrently(calls)
+            deleted = others[0] if others else []
             kept = deleted or (() if made else await _delete_job(tasks))
             errors = [*made, *kept]
         finally:
