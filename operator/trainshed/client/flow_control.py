@@ -37,8 +37,10 @@ DEFINITE = (Forbidden, Invalid, NameConflict, NotLeader)
 #: The number of the running reconcile, in the order in which reconciles started. Of the waiting requests of a flow,
 #: those of the earliest reconcile are admitted first, so that a job gets all its pods before the next job gets any.
 RECONCILE_NUMBER: ContextVar[int] = ContextVar("reconcile_number", default=0)
-#: Wraps the coroutine of each task that is started, so that the time counts that it needs.
-TASK_WRAPPER: ContextVar[Callable[[Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]]] = ContextVar("task_wrapper")
+#: Makes the coroutine of each task that is started from a call, so that the time counts that it needs.
+TASK_WRAPPER: ContextVar[Callable[[Callable[[], Coroutine[Any, Any, Any]]], Coroutine[Any, Any, Any]]] = ContextVar(
+    "task_wrapper"
+)
 
 
 class TokenBucket:
@@ -372,13 +374,13 @@ async def run_concurrently(calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]
         return [await first()]
     wrap = TASK_WRAPPER.get(_unwrapped)
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(wrap(call())) for call in others]
+        tasks = [group.create_task(wrap(call)) for call in others]
         result = await first()
     return [result, *(task.result() for task in tasks)]
 
 
-def _unwrapped(coroutine: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
-    return coroutine
+def _unwrapped(call: Callable[[], Coroutine[Any, Any, T]]) -> Coroutine[Any, Any, T]:
+    return call()
 
 
 async def retry(call: Callable[[], Awaitable[T]], is_final: Callable[[ApiError], bool] = lambda _error: False) -> T:

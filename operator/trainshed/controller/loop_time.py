@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from typing import Any, Generic, TypeVar, cast
 
 from trainshed.api.job import JobKey
 
 T = TypeVar("T")
+V = TypeVar("V")
 #: A reconcile that keeps the event loop no longer than this many seconds is not counted; most jobs need less.
 SHORT = 0.002
 #: Seconds of each step of a task of a reconcile that are not counted: most writes need less in all. How many there are
@@ -79,8 +80,8 @@ class LoopTime:
 class Timed(Generic[T]):
     """A coroutine, to be awaited once, and for how long it has kept the event loop so far.
 
-    The coroutines of its tasks that `task` has wrapped count for it: it is their `account`. Time in which the thread
-    did not run is not counted: the machine may be busy, or the process stopped.
+    Its tasks that are started with `task` count for it: it is their `account`. Time in which the thread did not run is
+    not counted: the machine may be busy, or the process stopped.
     """
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], account: Timed[Any] | None = None) -> None:
@@ -96,41 +97,32 @@ class Timed(Generic[T]):
         return self._own + min(self._elapsed, self._processor)
 
     def __await__(self) -> Generator[Any, Any, T]:
-        return cast("Generator[Any, Any, T]", self)
+        # A generator, as each write takes several steps: the methods of an iterator would take twice the time.
+        clock, run, value = asyncio.get_running_loop().time, self._coroutine.send, None
+        while True:
+            began, ran = clock(), time.thread_time()
+            try:
+                waits_for = run(value)
+            except StopIteration as end:
+                return cast("T", end.value)
+            finally:  # in a simulation the clock of the event loop stands still
+                self._count(clock() - began, time.thread_time() - ran)
+            try:
+                run, value = self._coroutine.send, (yield waits_for)
+            except BaseException as error:  # noqa: BLE001 - it is for the coroutine
+                run, value = self._coroutine.throw, error
 
-    def __iter__(self) -> Iterator[Any]:
-        return self
+    async def task(self, call: Callable[[], Coroutine[Any, Any, V]]) -> V:
+        """Await `call` in a task whose time counts for this one."""
+        return await Timed(call(), self)
 
-    def __next__(self) -> object:
-        return self.send(None)
-
-    def send(self, value: object) -> object:
-        """Run the coroutine until it waits; `await` and tasks call this with what it has waited for."""
-        return self._step(self._coroutine.send, value)
-
-    def throw(self, error: BaseException) -> object:
-        """Do the same after what it has waited for has failed, or was cancelled."""
-        return self._step(self._coroutine.throw, error)
-
-    def close(self) -> None:
-        """Close the coroutine."""
-        self._coroutine.close()
-
-    def task(self, coroutine: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
-        """Return the coroutine of a task so that its time counts for this one."""
-        return cast("Coroutine[Any, Any, Any]", Timed(coroutine, self))
-
-    def _step(self, run: Callable[[Any], object], value: object) -> object:
-        account, began, ran = self._account, _clock(), time.thread_time()
-        try:
-            return run(value)
-        finally:  # in a simulation the clock of the event loop stands still
-            elapsed, processor = _clock() - began, time.thread_time() - ran
-            if account is None:
-                self._own += min(elapsed, processor)
-            elif processor > STEP:
-                account._elapsed += elapsed  # noqa: SLF001 - of the same class
-                account._processor += processor - STEP  # noqa: SLF001
+    def _count(self, elapsed: float, processor: float) -> None:
+        account = self._account
+        if account is None:
+            self._own += min(elapsed, processor)
+        elif processor > STEP:
+            account._elapsed += elapsed  # noqa: SLF001 - of the same class
+            account._processor += processor - STEP  # noqa: SLF001
 
 
 def _clock() -> float:

@@ -239,7 +239,25 @@ async def test_a_timed_coroutine_returns_raises_and_is_cancelled_like_any_other(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    Timed(work("")).__await__().close()
+    steps = Timed(work("")).__await__()
+    next(steps)
+    steps.close()
+
+
+async def test_a_task_that_is_cancelled_before_it_starts_has_called_nothing():
+    called: list[str] = []
+
+    async def fails() -> None:
+        raise ValueError
+
+    async def task() -> None:
+        called.append("task")
+
+    timed = Timed(run_concurrently([fails, task]))
+    TASK_WRAPPER.set(timed.task)
+    with pytest.raises(ExceptionGroup, match="unhandled errors"):
+        await timed
+    assert called == []
 
 
 async def _awaited(timed: Timed[str]) -> str:
