@@ -227,10 +227,9 @@ def own_container(pod: Pod, framework_container: str) -> Container | None:
     Others are injected before and after it. Without a container of its name, as after an admission webhook has renamed
     it, the phase of the pod decides, as in v1.
     """
-    containers = pod.containers
-    if len(containers) < 2:  # the usual case: this only saves time
-        return containers[0] if containers and not containers[0].init else None
-    proper = [container for container in containers if not container.init]
+    if len(pod.containers) == 1 and not pod.containers[0].init:  # the usual case: this only saves time
+        return pod.containers[0]
+    proper = [container for container in pod.containers if not container.init]
     named = (container for container in proper if container.name == framework_container)
     return next(named, proper[0] if len(proper) == 1 else None)
 
