@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import operator
 import random
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -372,15 +373,11 @@ async def run_concurrently(calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]
     first, *others = calls
     if not others:
         return [await first()]
-    wrap = TASK_WRAPPER.get(_unwrapped)
+    wrap = TASK_WRAPPER.get(operator.call)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(wrap(call)) for call in others]
         result = await first()
     return [result, *(task.result() for task in tasks)]
-
-
-def _unwrapped(call: Callable[[], Coroutine[Any, Any, T]]) -> Coroutine[Any, Any, T]:
-    return call()
 
 
 async def retry(call: Callable[[], Awaitable[T]], is_final: Callable[[ApiError], bool] = lambda _error: False) -> T:
