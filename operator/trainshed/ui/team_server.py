@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -28,6 +29,7 @@ OF_NAMESPACE = "/namespaces/{namespace}"
 IDENTITY = web.RequestKey("identity", ActingUser)
 #: Seconds that requests have when the server ends.
 GRACE = 2.0
+log = logging.getLogger(__name__)
 
 SiteT = TypeVar("SiteT")
 #: What is at a path of a site.
@@ -98,7 +100,16 @@ class TeamServer(Generic[SiteT]):
         health = web.Application()
         for path in ("/healthz", "/readyz"):
             health.router.add_get(path, _ok)
-        async with listening(self.application(), *address, GRACE), listening(health, *probes, GRACE):
+        async with (
+            listening(self.application(), *address, GRACE, "--bind-address") as port,
+            listening(health, *probes, GRACE, "--health-probe-bind-address") as probe_port,
+        ):
+            log.info(
+                "serving the page at port %d below %s/ for the proxy, and probes at port %d",
+                port,
+                self._settings.base,
+                probe_port,
+            )
             keeping = asyncio.create_task(self._team.run())
             try:
                 yield
