@@ -94,7 +94,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, value: str) -
     help="File with what the proxy sends in X-Trainshed-Proxy-Secret (default: any request is answered).",
 )
 @click.option(
-    "--most-feeds", type=click.IntRange(1), default=50, show_default=True, help="Users and namespaces at a time."
+    "--most-feeds", type=click.IntRange(1), default=30, show_default=True, help="Users and namespaces at a time."
 )
 @click.option(
     "--bind-address", "address", callback=_address, default=":8080", show_default=True, help="Address of the page."

@@ -22,6 +22,15 @@ from .proxy_headers import ActingUser, RequestRefused
 IDLE, FIRST, LOOK = 300.0, 3.0, 15.0
 #: The most feeds of one user, and requests that read one at a time: each open page is one.
 MOST_OF_USER, MOST_REQUESTS = 6, 64
+#: What is said of a page for which there is no room, as all feeds are read.
+OWN_FULL = (
+    f"You have pages of {MOST_OF_USER} namespaces open, and that is the most at a time. Close those of one of them, "
+    "and load this page again."
+)
+ALL_FULL = (
+    "So many people look at jobs now that there is no room for one more. Load this page again in a minute; the "
+    "administrator can make room (ui.mostFeeds of the chart, --most-feeds)."
+)
 #: A name of a namespace, a DNS label (RFC 1123), or none.
 NAMESPACE = re.compile(r"([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?", re.ASCII)
 
@@ -150,12 +159,13 @@ class Team(Generic[SiteT]):
     async def _make_room(self, user: ActingUser) -> None:
         """End the feed that was read least recently if the user or all have too many; raises `RequestRefused`."""
         own = [key for key in self._feeds if key[0] == user]
-        candidates = own if len(own) >= MOST_OF_USER else [*self._feeds]
-        if len(own) < MOST_OF_USER and len(candidates) < self._most:
+        has_many = len(own) >= MOST_OF_USER
+        candidates = own if has_many else [*self._feeds]
+        if not has_many and len(candidates) < self._most:
             return
         free = [key for key in candidates if not self._feeds[key].requests]
         if not free:
-            raise RequestRefused(HTTPStatus.SERVICE_UNAVAILABLE, "Too many namespaces are open: close some pages.")
+            raise RequestRefused(HTTPStatus.SERVICE_UNAVAILABLE, OWN_FULL if has_many else ALL_FULL)
         oldest = min(free, key=lambda key: self._feeds[key].read_last)
         await self._feeds.pop(oldest).close()
 

@@ -131,6 +131,7 @@ def test_a_user_has_a_limited_number_of_feeds_and_takes_none_of_others():
             with pytest.raises(RequestRefused) as refused:
                 await cluster.names(ALICE, "one-more")
             assert refused.value.status == HTTPStatus.SERVICE_UNAVAILABLE
+            assert "pages of 6 namespaces open" in str(refused.value)
             await cluster.names(BOB, "other")
 
     played(cluster, test)
@@ -141,7 +142,7 @@ def test_all_users_together_have_a_limited_number_of_feeds():
 
     async def test() -> None:
         async with cluster.team.read(ALICE, "a"), cluster.team.read(BOB, "b"):
-            with pytest.raises(RequestRefused):
+            with pytest.raises(RequestRefused, match="no room for one more"):
                 await cluster.names(ActingUser("carol"), "c")
         await cluster.names(ActingUser("carol"), "c")
         assert [rest.is_closed for _, rest in cluster.made].count(True) == 1
