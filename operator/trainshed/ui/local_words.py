@@ -24,6 +24,10 @@ WORDS = (
     ("trainshed events {job}", "the table Events"),
     ("Then trainshed restart {job} starts the job again", "Then Ctrl-C and trainshed run start the job again"),
     ("run trainshed restart {job}", "start trainshed run again"),
+    (
+        "Give it more time, which needs no restart: kubectl patch {job} \\S.*?'\\. Else see",
+        "Raise activeDeadlineSeconds in its file for the next run, and see",
+    ),
     ("trainshed stacks {job}", "Ctrl-\\ in the terminal of trainshed run"),
 )
 #: Words that begin a sentence.

@@ -18,6 +18,7 @@ from trainshed.views.rows import event_time
 
 from .feed import Feed
 from .model import Address, JobFile
+from .seen_facts import lives_of
 
 #: The most stories that are kept, and Events beside each.
 MOST_STORIES, MOST_EVENTS = 200, 200
@@ -64,7 +65,9 @@ class Stories:
         if is_fresh or file.deleted or kind is None:
             return kept
         try:
-            pods = await self._feed.reader.pods(file.document)
+            # Those of the feed are enough: a job may have 10,000, which would be read anew after each change.
+            known = [life.pod for life in lives_of(file.pods) if life.removed is None]
+            pods = known or await self._feed.reader.pods(file.document)
             story, events = await asyncio.gather(
                 read_story(self._feed.reader, file.document, kind, pods), self._events(file.document, pods)
             )
