@@ -204,8 +204,11 @@ def test_only_some_replicas_are_printed_and_all_are_logged(machine):
     assert next(machine.runs.glob("2*/logs/job-master-0.log")).read_text() == "hello\n"
 
 
-def test_many_replicas_start(machine, runtime):
-    done = machine.run(a_job("hostname", workers=33), runtime=runtime, arguments=("--output", "json"))
+def test_many_replicas_start(machine, runtime, monkeypatch):
+    monkeypatch.chdir(machine.folder)  # which replicas share
+    # The job is over with its master, which therefore waits for all others.
+    script = "hostname; touch up-$RANK; [ $RANK != 0 ] || until [ $(ls up-* | wc -l) = 34 ]; do sleep 0.1; done"
+    done = machine.run(a_job(script, workers=33), runtime=runtime, arguments=("--output", "json"))
     assert done.returncode == 0, done.stderr
     names = [path.read_text().strip() for path in machine.runs.glob("2*/logs/*.log")]
     assert len(names) == 34
