@@ -159,7 +159,7 @@ class Team(Generic[SiteT]):
     async def _make_room(self, user: ActingUser) -> None:
         """End the feed that was read least recently if the user or all have too many; raises `RequestRefused`."""
         own = [key for key in self._feeds if key[0] == user]
-        has_many = len(own) >= MOST_OF_USER
+        has_many = bool(user.user) and len(own) >= MOST_OF_USER  # all who read as the server are one without a name
         candidates = own if has_many else [*self._feeds]
         if not has_many and len(candidates) < self._most:
             return

@@ -137,6 +137,19 @@ def test_a_user_has_a_limited_number_of_feeds_and_takes_none_of_others():
     played(cluster, test)
 
 
+def test_all_who_read_with_the_rights_of_the_server_have_more_than_one_user():
+    cluster = Cluster(most=team_module.MOST_OF_USER + 1)
+
+    async def test() -> None:
+        async with AsyncExitStack() as open_pages:
+            for number in range(team_module.MOST_OF_USER + 1):
+                await open_pages.enter_async_context(cluster.team.read(ActingUser(), f"n{number}"))
+            with pytest.raises(RequestRefused, match="no room for one more"):
+                await cluster.names(ActingUser(), "one-more")
+
+    played(cluster, test)
+
+
 def test_all_users_together_have_a_limited_number_of_feeds():
     cluster = Cluster(most=2)
 
