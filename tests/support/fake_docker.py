@@ -195,6 +195,8 @@ def container(words: list[str]) -> None:
         "wait": lambda: wait(folder),
         "inspect": lambda: print("\n".join(inspect(name, options["--format"][0]) for name in names)),
         "kill": lambda: kill(names[0], int(options["--signal"][0])),
+        "pause": lambda: kill(names[0], signal.SIGSTOP),
+        "unpause": lambda: kill(names[0], signal.SIGCONT),
         "ps": lambda: print(
             *(listed(name, options.get("--format", [""])[0]) for name in labelled("containers", options["--filter"])),
             sep="\n",

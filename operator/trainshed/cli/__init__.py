@@ -26,6 +26,7 @@ JOBS = {
     "scale": ("scale", "Change the replicas"),
     "delete": ("delete", "Delete jobs and their pods"),
     "run": ("run", "Run jobs on this machine"),
+    "drill": ("drill", "Try whether they survive"),
     "render": ("render", "Print what would be created"),
     "lint": ("lint", "Check jobs beforehand"),
     "plan": ("plan", "Say whether jobs would fit"),

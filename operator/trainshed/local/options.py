@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import TextIO
 
 from trainshed.api.framework import Framework, JobDefaults, child_name
 from trainshed.api.job import Document, Job
@@ -14,6 +15,7 @@ from trainshed.local.runtimes.docker_cli import ENGINES
 from trainshed.memory.server import Server
 
 from . import pod_validation
+from .direction import Director
 from .failure_injection import InjectedFailure
 from .kept_log import KeptLog
 from .output import is_named, printable
@@ -74,7 +76,8 @@ class LocalJob:
 class Options:
     """What the user has asked for; `failures` are those on purpose, `state` is where the folder of all runs is.
 
-    `page` shows the jobs of a run, and says where.
+    `page` shows the jobs of a run, and says where. A `director` does something to the run, and ends it. Everything is
+    printed on `stream`, without one on standard output.
     """
 
     jobs: tuple[LocalJob, ...]
@@ -88,6 +91,8 @@ class Options:
     failures: tuple[InjectedFailure, ...] = ()
     job_defaults: JobDefaults = field(default_factory=JobDefaults)
     page: Callable[[ShownRun], Shown] | None = None
+    director: Director | None = None
+    stream: TextIO | None = None
 
     def check(self) -> None:
         """Raise `Refused` if the user names replicas that do not exist, or for objects that cannot run together.

@@ -33,6 +33,7 @@ from trainshed.process import Clock
 
 from . import summary, tasks
 from .cluster import LocalCluster
+from .direction import Direction, Director
 from .failure_injection import FailureInjector
 from .history import HistoryKeeper
 from .last_pods import STUCK, LastPods, named
@@ -43,6 +44,7 @@ from .printer import Printer, StatusLine
 from .run_folder import kill_marked, new_run
 from .runtime_choice import RuntimeChoice
 from .stack_report import StackReport
+from .state_folder import CLAIMS, HOST_PATHS
 from .stored_objects import EVENT, POD, Stored
 from .training_progress import TrainingProgress
 
@@ -81,7 +83,7 @@ class LocalRun:
         first = options.jobs[0].job.name
         self._folder = new_run(options.state, first, self._clock.now())
         self._started = self._clock.now()
-        self._printer = Printer(sys.stdout)
+        self._printer = Printer(options.stream or sys.stdout)
         self._lines = Printer(sys.stderr) if options.json else self._printer
         self._output = Output(
             self._folder.logs,
@@ -97,7 +99,8 @@ class LocalRun:
         self._progress = TrainingProgress(
             options.jobs, self._output, time.monotonic, reports_all=options.page is not None
         )
-        self._injector = FailureInjector(options.failures, self._progress, self._kill)
+        logs = options.director.listen(self._progress) if options.director else self._progress
+        self._injector = FailureInjector(options.failures, logs, self._kill)
         self._kubelet: Kubelet | None = None
         self._history = HistoryKeeper([framework.kind for framework in self._frameworks], self._clock.now)
         self._created: set[str] = set()
@@ -178,7 +181,10 @@ class LocalRun:
         self._injector.start([(item.job.name, pod) for item in self._options.jobs for pod in item.pod_names])
         status = self._status_line()
         try:
-            await self._wait(runtime, kubelet)
+            if self._options.director:
+                await self._be_directed(self._options.director, runtime, kubelet, controller)
+            else:
+                await self._wait(runtime, kubelet)
             self._say_what_was_not_created()
         finally:
             self._injector.close()
@@ -187,7 +193,7 @@ class LocalRun:
             if (left := kubelet.running()) and not self._ending.is_set():
                 self._output.say(f"stopping what the finished job has left running: {', '.join(left)}")
             grace = self._grace() if self._interrupted.is_set() else GRACE
-            self._terminate(kubelet, grace if self._interrupts < KILLS else 0)
+            self._terminate(kubelet, grace if self._interrupts < KILLS and not self._options.director else 0)
             await self._until_ended(runtime, kubelet)
             if status:
                 self._output.write_line = self._lines.line
@@ -252,6 +258,20 @@ class LocalRun:
             terminating = any("deletionTimestamp" in pod["metadata"] for pod in self._cluster.of(POD))
             if last.are_over(loop.time(), self._changed, kubelet.ending(), terminating=terminating):
                 return
+
+    async def _be_directed(
+        self, director: Director, runtime: Runtime, kubelet: Kubelet, controller: LocalController
+    ) -> None:
+        """Let a director do everything, until it has, or until the user interrupts."""
+        volumes = (self._folder.pods, self._folder.root / CLAIMS, self._folder.root / HOST_PATHS)
+        direction = Direction(self._cluster, kubelet, volumes, controller.reported)
+        directing = tasks.start(director.direct(direction), "director")
+        while not directing.done() and not self._ending.is_set():
+            await asyncio.wait({directing}, timeout=CHECK)
+            if runtime.problem:
+                self._ending.set()
+        directing.cancel()
+        await asyncio.gather(directing, return_exceptions=True)
 
     def _say_what_was_not_created(self) -> None:
         """Name the replicas without which a job was over, such as workers whose master ended soon; their logs lack."""

@@ -117,6 +117,13 @@ class Tracker:
         self._skipped_to = self.last_line
         self._known_until = now + REPEATED
 
+    def restarted(self) -> None:
+        """Note that the program was started again: how it numbers its epochs is still known, and nothing else."""
+        self._step = self._epoch = self._printed_epoch = self._bar = None
+        self._rest, self._begun, self._skips = b"", False, False
+        self._times.clear()
+        self._metrics.clear()
+
     @property
     def behind(self) -> bool:
         """Whether lines wait until they are read."""

@@ -137,3 +137,14 @@ def test_no_number_is_too_large_to_calculate_with(epoch):
     after("Num Epochs = 3", f"{{'loss': 1, 'epoch': '{epoch}'}}", f"epoch {epoch}/3 loss 1", keras(1))
     after(*(f"step {step}/{number} loss 1" for step in (1, number)), f"Epoch {number}/{number}", f"[{number}]\ta: 1")
     after(f"1%|#| {number}/{number} [00:01<{number}, 1it/s]", f"iteration {number}/{number} | loss: {number}")
+
+
+def test_a_program_that_is_started_again_numbers_its_epochs_as_before():
+    bar = "Epoch {}:  50%|█████     | 5/10 [00:00<00:00,  4.93it/s, loss=0.5]"
+    tracker = Tracker()
+    tracker.feed(f"{bar.format(0)}\n{bar.format(3)}\nhalf a line".encode(), 1.0)
+    assert tracker.progress(1.0).step == 35
+    tracker.restarted()
+    tracker.feed(f"{bar.format(2)}\n".encode(), 2.0)
+    found = tracker.progress(2.0)
+    assert (found.step, found.metrics) == (25, (("loss", "0.5"),))

@@ -190,10 +190,14 @@ class Launcher:
             return
         if number == signal.SIGKILL:
             self._isolation.kill(pid)
-        else:
+            return
+        pids = [self._isolation.target(pid)]
+        if number in (signal.SIGSTOP, signal.SIGCONT):
+            pids += descendants(pids[0], by_parent(processes()))
+        for found in pids:
             # A program that the system lets act as another user cannot be signalled; one that has ended need not be.
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(self._isolation.target(pid), number)
+                os.kill(found, number)
 
     def _watch(self) -> None:
         """Kill the containers that use more memory than they may."""

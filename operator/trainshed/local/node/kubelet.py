@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Iterator
 from itertools import chain
 
@@ -40,9 +39,23 @@ class Kubelet:
         found = (worker.container(name) for worker in self._workers.values() if worker.name == pod)
         return next((container for container in found if container), None)
 
-    def kill(self, pod: str) -> bool:
-        """Kill the containers of a pod as a crash would; return False if it does not run."""
-        return sum(worker.signal(signal.SIGKILL) for worker in self._workers.values() if worker.name == pod) > 0
+    def kill(self, pod: str, reason: str = "") -> bool:
+        """Kill the containers of a pod as a crash would, or for a reason; return False if it does not run."""
+        return sum([worker.kill(reason) for worker in self._named(pod)]) > 0
+
+    def signal(self, pod: str, number: int) -> bool:
+        """Send a signal to the containers of a pod; return False if it does not run."""
+        return sum([worker.signal(number) for worker in self._named(pod)]) > 0
+
+    def disrupt(self, pod: str, reason: str, message: str) -> None:
+        """Note in the status of a pod that something is about to end it."""
+        for worker in self._named(pod):
+            worker.disrupt(reason, message)
+
+    def lose(self, pod: str) -> None:
+        """End a pod at once and forget it, as a cluster does with the pods of a node that is gone."""
+        for worker in [*self._named(pod)]:
+            worker.lose()
 
     def terminate(self, grace: float) -> None:
         """End all pods and start no container again."""
@@ -57,6 +70,9 @@ class Kubelet:
         """Wait for no pod any more."""
         for worker in self._all():
             worker.abandon()
+
+    def _named(self, pod: str) -> Iterator[PodWorker]:
+        return (worker for worker in self._workers.values() if worker.name == pod)
 
     def _all(self) -> Iterator[PodWorker]:
         """Iterate over what runs the pods, also those that are gone."""

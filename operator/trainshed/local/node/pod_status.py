@@ -88,13 +88,17 @@ class ContainerRecord:
 
 @dataclass(slots=True)
 class PodRecord:
-    """A pod and its containers. `stopped` is whether its containers are not started again."""
+    """A pod and its containers. `stopped` is whether its containers are not started again.
+
+    `disruption` has the reason and the message for which something is about to end it, if there is such a thing.
+    """
 
     pod: Document
     containers: Sequence[ContainerRecord]
     scheduled: datetime
     address: str = ""
     stopped: bool = False
+    disruption: Document = field(default_factory=dict)
     _since: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
@@ -140,10 +144,12 @@ class PodRecord:
             ("ContainersReady", ready),
             ("Ready", ready),
         )
+        disrupted = [{**self._condition("DisruptionTarget", now, met=True, over=False), **self.disruption}]
         addresses = {"podIP": self.address, "podIPs": [{"ip": self.address}]} if self.address else {}
         return {
             "phase": phase,
-            "conditions": [self._condition(kind, now, met=met, over=phase == "Succeeded") for kind, met in conditions],
+            "conditions": [self._condition(kind, now, met=met, over=phase == "Succeeded") for kind, met in conditions]
+            + (disrupted if self.disruption else []),
             "startTime": timestamp(self.scheduled),
             **addresses,
             **_statuses("containerStatuses", self.mains),

@@ -111,6 +111,7 @@ class PodWorker:
         self._stopping = asyncio.Event()
         self._killed: asyncio.TimerHandle | None = None
         self._deleted = self._abandoned = False
+        self._kill_reason = ""
         self.over = False
         self.task = tasks.start(self._run(before), f"pod {self.name}")
 
@@ -133,6 +134,21 @@ class PodWorker:
         for container in self._runs.values():
             container.signal(number)
         return bool(self._runs)
+
+    def kill(self, reason: str) -> bool:
+        """Kill all running containers; return whether there is one. Their status has the reason, if there is one."""
+        self._kill_reason = reason
+        return self.signal(signal.SIGKILL)
+
+    def disrupt(self, reason: str, message: str) -> None:
+        """Add the condition of pods that something is about to end."""
+        self._record.disruption = {"reason": reason, "message": message}
+        self._report()
+
+    def lose(self) -> None:
+        """End the containers at once, and the pod before them."""
+        self._shared.cluster.confirm_deletion(self._pod)
+        self.stop(0)
 
     def stop(self, grace: float) -> None:
         """Ask the containers to end, kill them after `grace` seconds, and start none again; sidecars end after them."""
@@ -312,7 +328,8 @@ class PodWorker:
         await output.drain()
         del self._runs[record.name]
         text = self._termination_message(record, log, code, output)
-        record.end(code, container.ended_at or self._shared.now(), text, container.reason)
+        record.end(code, container.ended_at or self._shared.now(), text, self._kill_reason or container.reason)
+        self._kill_reason = ""
         self._report()
         return code
 

@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -27,6 +27,8 @@ DRAIN, ALL_IN_ALL = 5.0, 60.0
 #: Seconds after which a log that has ended before its container is followed again, at first and at most, and between
 #: tries to kill.
 AGAIN, LONGEST, KILL_PAUSE = 0.5, 60.0, 1.0
+#: Commands in place of `kill` for signals to all processes of a container.
+WHOLE: Mapping[int, tuple[str, ...]] = {signal.SIGSTOP: ("pause",), signal.SIGCONT: ("unpause",)}
 #: What docker and podman say about a container that does not exist.
 GONE = "no such"
 #: Characters of an odd answer that are shown.
@@ -184,7 +186,7 @@ class DockerContainer:
     async def _signal(self, number: int, tries: int) -> None:
         for _ in range(tries):
             with contextlib.suppress(StartFailed):
-                await self._engine.cli.run("kill", "--signal", str(int(number)), self._name)
+                await self._engine.cli.run(*WHOLE.get(number, ("kill", "--signal", str(int(number)))), self._name)
                 return
             await asyncio.sleep(KILL_PAUSE)
             if self.over:

@@ -107,7 +107,10 @@ class Process(Protocol):
         ...
 
     def signal(self, number: int) -> None:
-        """Send a signal to its first process, SIGKILL to all its processes; nothing if it has ended."""
+        """Send a signal to its first process; nothing if it has ended.
+
+        SIGKILL, SIGSTOP and SIGCONT are for all its processes.
+        """
 
 
 class Readable(Protocol):

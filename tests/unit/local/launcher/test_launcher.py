@@ -127,6 +127,15 @@ def test_two_launchers_know_only_their_own_containers():
         os.kill(pids[1], 0)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found by /proc")
+def test_all_processes_of_a_container_stop_and_go_on():
+    with launcher() as peer:
+        child = peer.start("1", "sh -c 'echo $$; exec sleep 99' & wait")
+        for number, state in ((signal.SIGSTOP, "T"), (signal.SIGCONT, "S")):
+            peer.socket.sendall(_line({"op": "signal", "id": "1", "number": number}))
+            eventually(lambda state=state: f") {state} " in Path(f"/proc/{child}/stat").read_text())
+
+
 def test_a_program_that_ends_at_once_is_answered_before_its_end():
     with launcher() as peer:
         for number in range(20):

@@ -347,14 +347,3 @@ def test_gpus_are_counted_as_quantities(tmp_path):
         assert node.runtime.started[0].spec.gpus == "0,1"
 
     play(tmp_path, test, gpus=(0, 1))
-
-
-@pytest.mark.parametrize("killed", ["pod", "other"])
-def test_a_pod_is_killed_on_purpose(tmp_path, killed):
-    async def test(node: Node) -> None:
-        await node.create({"command": ["train"]})
-        assert node.kubelet.kill(killed) == (killed == "pod")
-        await asyncio.sleep(0.1)
-        assert pod_of(node.pod()).phase == ("Failed" if killed == "pod" else "Running")
-
-    play(tmp_path, test)

@@ -1,0 +1,256 @@
+"""The course of a drill: a run without a fault, then one for each fault, each from nothing in a folder of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trainshed.api.job import Document
+from trainshed.local import run as local_run
+from trainshed.local.node.host_paths import CREATED
+from trainshed.local.options import LocalJob, Options, Refused
+from trainshed.local.output import is_named
+from trainshed.local.state_folder import make_private
+
+from . import checkpoints
+from .faults import FEWEST, AnyFault, OfReplica, Resize
+from .observation import Observation
+from .outcome import DrillOutcome, described
+from .rehearsal import Limits, Rehearsal
+from .verdict import Cause, FaultVerdict, Grade, judge, middle, unseen
+
+#: The folder with what drills have left, below the one that the user chooses.
+NAME = "trainshed-drills"
+#: Seconds of a quick drill, of the run without a fault in it, and with less of which no fault is tried.
+QUICK, QUICK_BASE, LEAST = 115.0, 25.0, 5.0
+
+
+class Interrupted(Exception):
+    """The user has ended the drill."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrillOptions:
+    """How a drill goes. `timeout` is for each run, `make` makes a job of a document, `say` prints what happens.
+
+    With `quick` all of it takes two minutes at most. `saves` is the folder of this machine in which the job saves.
+    """
+
+    faults: tuple[AnyFault, ...]
+    state: Path
+    make: Callable[[Document], LocalJob]
+    say: Callable[[str], None]
+    runtime: str = "auto"
+    python: str = ""
+    steps: int | None = None
+    saves: Path | None = None
+    tolerance: float = 0.1
+    timeout: float = 600.0
+    quick: bool = False
+
+
+class Drill:
+    """A drill of one job."""
+
+    def __init__(self, item: LocalJob, objects: tuple[Document, ...], options: DrillOptions) -> None:
+        self._item, self._objects, self._options = item, objects, options
+        self._began = time.monotonic()
+        self._runs = 0
+        self._check()
+        make_private(_existing(options.state) / NAME)
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{item.job.name}-", dir=options.state / NAME))
+
+    def run(self) -> DrillOutcome:
+        """Run everything. Raises `Interrupted`, and `Refused`, `NoPython` and `Unusable` as a run does."""
+        _interruptible()
+        job = self._item.job
+        name = f"{job.kind} {job.namespace}/{job.name}"
+        self._options.say(f"drill of {name}: a run without a fault, then {len(self._options.faults)} with one each")
+        base = self._rehearse(None, None, self._limit(self._until_of_base(), steps=self._options.steps))
+        if base.state == "Failed":
+            why = next((end.last_line for end in reversed(base.ends) if end.code and end.last_line), "")
+            raise Refused(
+                f"the job fails here without any fault: {base.message}"
+                + (f"\nits last line: {why}" if why else "")
+                + f"\nwhat it printed: {base.logs}/output.txt"
+            )
+        told = _told(base)
+        for text in told:
+            self._options.say(f"  {text}")
+        verdicts: list[FaultVerdict] = []
+        for fault in self._options.faults:
+            verdict = self._verdict(fault, base, verdicts)
+            verdicts.append(verdict)
+            self._options.say("")
+            for line in described(verdict):
+                self._options.say(line)
+        kept = any(verdict.grade is not Grade.PASSED for verdict in verdicts)
+        if not kept:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        seconds = round(time.monotonic() - self._began, 1)
+        return DrillOutcome(name, told, tuple(verdicts), seconds, str(self.folder) if kept else "")
+
+    def _check(self) -> None:
+        """Raise `Refused` for what is not there, or is in the way."""
+        pods = self._item.pod_names
+        named = [fault.replica for fault in self._options.faults if isinstance(fault, OfReplica) and fault.replica]
+        unknown = [name for name in named if not any(is_named(name, self._item.job.name, pod) for pod in pods)]
+        if unknown:
+            raise Refused(f"there is no replica {unknown[0]}; there are {', '.join(pods[:20])}")
+        saves = self._options.saves
+        if saves and saves.exists() and (not saves.is_dir() or any(saves.iterdir())):
+            raise Refused(
+                f"--checkpoints {saves}: a drill begins without checkpoints, and this is not empty; move away what is"
+                " in it, or let the job save elsewhere"
+            )
+
+    def _verdict(self, fault: AnyFault, base: Observation, earlier: list[FaultVerdict]) -> FaultVerdict:
+        if not base.reports:
+            return unseen(fault, Cause.NO_STEPS, f"no step was seen in the run without a fault ({base.ending})")
+        if len(base.reports) < FEWEST:
+            why = f"only {len(base.reports)} steps were seen in the run without a fault; {FEWEST} are needed"
+            return unseen(fault, Cause.NO_STEPS, why)
+        limit = self._limit(self._options.timeout, steps=base.reports[-1].step)
+        if limit.until - time.monotonic() < LEAST:
+            return unseen(fault, Cause.NEVER_CAME, "no time was left for it")
+        resized = None
+        if isinstance(fault, Resize):
+            try:
+                resized = self._resized(fault)
+            except Refused as error:
+                return unseen(fault, Cause.NEVER_CAME, f"the job cannot have another number of replicas: {error}")
+        at = middle(base) if fault.at_step is None else fault.at_step
+        logs = checkpoints.logs(base.files, base.reports, base.folders)
+        seen = self._rehearse(fault, resized, dataclasses.replace(limit, at_step=at, logs=logs))
+        loads = any(verdict.resumed_at and verdict.cause is not Cause.NEVER_LOADS for verdict in earlier)
+        return judge(fault, base, seen, self._options.tolerance, loads=loads)
+
+    def _until_of_base(self) -> float:
+        return QUICK_BASE if self._options.quick else self._options.timeout
+
+    def _limit(self, seconds: float, *, steps: int | None) -> Limits:
+        end = time.monotonic() + seconds
+        until = min(end, self._began + QUICK) if self._options.quick else end
+        return Limits(until, steps, folders=tuple(self._saves()))
+
+    def _saves(self) -> Iterator[Path]:
+        if self._options.saves:
+            self._options.saves.mkdir(parents=True, exist_ok=True)
+            yield self._options.saves.resolve()
+
+    def _rehearse(self, fault: AnyFault | None, resized: LocalJob | None, limits: Limits) -> Observation:
+        """Run the job once in a new folder; its volumes are empty."""
+        self._runs += 1
+        folder = self.folder / f"{self._runs}-{fault.name if fault else 'no-fault'}"
+        folder.mkdir(mode=0o700)
+        item = self._options.make(relocated(self._item.document, folder / "host-paths"))
+        then = resized and self._options.make(relocated(resized.document, folder / "host-paths"))
+        largest = max((item, then or item), key=lambda found: found.job.size)
+        rehearsal = Rehearsal(item, fault, limits, time.monotonic, then)
+        with open(folder / "output.txt", "w", encoding="utf-8", opener=_private) as stream:
+            code = local_run.run(
+                Options(
+                    (dataclasses.replace(largest, document=item.document),),
+                    self._objects,
+                    folder,
+                    self._options.runtime,
+                    self._options.python,
+                    colour=False,
+                    director=rehearsal,
+                    stream=stream,
+                )
+            )
+        _interruptible()
+        self._put_away(folder)
+        if code == local_run.INTERRUPTED or rehearsal.observation is None:
+            raise Interrupted
+        return msgspec.structs.replace(rehearsal.observation, logs=str(folder))
+
+    def _put_away(self, folder: Path) -> None:
+        """Move the checkpoints of a run to its folder, so that the next run begins without."""
+        if self._options.saves:
+            (folder / "checkpoints").mkdir(mode=0o700)
+            for path in self._options.saves.iterdir():
+                shutil.move(path, folder / "checkpoints" / path.name)
+
+    def _resized(self, fault: Resize) -> LocalJob:
+        """Return the job with another number of replicas; raises `Refused` if it is invalid."""
+        groups = [(group.role, group.count) for group in self._item.job.groups]
+        role, count = next((found for found in groups if found[0] == "Worker"), groups[-1])
+        wanted = fault.replicas or (count - 1 if count > 1 else count + 1)
+        if wanted == count:
+            raise Refused(f"it has {count} already")
+        return self._options.make(with_replicas(self._item, {role: wanted}))
+
+
+def with_replicas(item: LocalJob, wanted: dict[str, int]) -> Document:
+    """Return the document of a job with other numbers of replicas by role; raises `Refused` for an unknown role."""
+    document, field = item.document, item.framework.field
+    groups: dict[str, Any] = dict(document["spec"][field])
+    for role, count in wanted.items():
+        name = next((known for known in groups if known.lower() == role.lower()), None)
+        if name is None:
+            raise Refused(f"there are no replicas of the type {role}; there are {', '.join(groups)}")
+        groups[name] = {**groups[name], "replicas": count}
+    return {**document, "spec": {**document["spec"], field: groups}}
+
+
+def relocated(document: Document, folder: Path) -> Document:
+    """Return a job whose hostPaths that are created on demand are below a folder: what it has saved stays untouched."""
+
+    def moved(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+        if isinstance(value, list):
+            return [moved(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        host = value.get("hostPath")
+        if isinstance(host, dict) and host.get("type") in CREATED and str(host.get("path", "")).startswith("/"):
+            return {**value, "hostPath": {**host, "path": f"{folder}{os.path.normpath(host['path'])}"}}
+        return {key: moved(item) for key, item in value.items()}
+
+    return {**document, "spec": moved(document["spec"])}
+
+
+def _told(base: Observation) -> tuple[str, ...]:
+    """Return sentences about the run without a fault."""
+    if not base.reports:
+        return (f"no step was seen in {base.ended - base.began:.0f} s: {base.ending}, {base.state}",)
+    first, last = base.reports[0], base.reports[-1]
+    told = [f"without a fault: steps {first.step} to {last.step} in {last.at - base.began:.1f} s"]
+    if first.loss is not None and last.loss is not None:
+        told[0] += f", loss {first.loss:g} to {last.loss:g}"
+    saved = checkpoints.found(base.files, base.reports, base.folders)
+    if saved.times:
+        how = "each a new file that was renamed" if saved.renamed else "written in place"
+        told.append(f"it saved {len(saved.times)} times: {', '.join(saved.names)}, {how}")
+    else:
+        told.append(f"no checkpoint was seen{f': {base.unseen_files}' if base.unseen_files else ''}")
+    return tuple(told)
+
+
+def _existing(folder: Path) -> Path:
+    for missing in reversed([found for found in (folder, *folder.parents) if not found.exists()]):
+        with suppress(FileExistsError):
+            missing.mkdir(mode=0o700)
+    return folder
+
+
+def _interruptible() -> None:
+    """Let signals end the drill between two runs, each of which has handlers of its own."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)

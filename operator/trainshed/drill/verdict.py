@@ -1,0 +1,329 @@
+"""Judges a run under a fault by what was seen of it and of a run without one: pure functions."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from enum import StrEnum
+from itertools import pairwise
+from statistics import median
+
+import msgspec
+
+from . import checkpoints
+from .faults import AnyFault, Evict, KillInWrite, Resize, Stall, Suspend
+from .observation import KILLED, TERMINATED, Observation, ReplicaEnd, StepReport
+
+UNHANDLED = (
+    "SIGTERM ended it and nothing was saved; if it has no handler, as process 1 of a container it runs on until it is"
+    " killed"
+)
+CUT = ", which no kill could hit, and the file was emptied, as a kill during the write leaves it"
+#: How many reports after a fault are compared with the run without one.
+COMPARED = 8
+
+
+class Grade(StrEnum):
+    """What a fault has shown. What could not be seen is not passed."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNSEEN = "not seen"
+
+
+class Cause(StrEnum):
+    """Why a fault was not passed, for programs."""
+
+    NONE = ""
+    NO_STEPS = "NoSteps"
+    NEVER_CAME = "FaultNeverCame"
+    NEVER_HIT = "WriteNeverHit"
+    OVER_TOO_SOON = "OverTooSoon"
+    UNKNOWN_CHECKPOINT = "UnknownCheckpoint"
+    NOT_RETRIED = "NotRetried"
+    FAILS_AFTER_RESTART = "FailsAfterRestart"
+    DOES_NOT_GO_ON = "DoesNotGoOn"
+    NEVER_LOADS = "NeverLoadsCheckpoint"
+    TORN_CHECKPOINT = "TornCheckpoint"
+    IGNORES_SIGTERM = "IgnoresSigterm"
+    BREAKS_AT_OTHER_SIZE = "BreaksAtOtherSize"
+    TOO_MANY_LOST = "TooManyStepsLost"
+    LOSS_JUMPS = "LossJumps"
+
+
+ADVICE = {
+    Cause.NO_STEPS: "print a line such as `step=10/100 loss=0.5` from the replica that leads, or report the progress"
+    " (docs/progress.md)",
+    Cause.OVER_TOO_SOON: "give it more steps, or an earlier fault (atStep in a script)",
+    Cause.UNKNOWN_CHECKPOINT: "name the folder with its checkpoints with --checkpoints, and empty it",
+    Cause.NOT_RETRIED: "set restartPolicy to OnFailure, or to ExitCode, which retries after exit codes from 128",
+    Cause.NEVER_LOADS: "load the newest checkpoint when the program starts, from a volume that outlives the pod",
+    Cause.TORN_CHECKPOINT: "write each checkpoint to a new file in the same folder and rename it when it is complete",
+    Cause.IGNORES_SIGTERM: "handle SIGTERM: save, and exit within terminationGracePeriodSeconds",
+    Cause.BREAKS_AT_OTHER_SIZE: "take the number of replicas from the environment at each start, and not from the"
+    " checkpoint",
+    Cause.TOO_MANY_LOST: "save more often",
+    Cause.LOSS_JUMPS: "save and load the optimizer, the schedule and the place in the data besides the weights",
+}
+
+
+#: The names of fields for programs.
+CAMEL = {"at_step": "atStep", "resumed_at": "resumedAt", "lost_steps": "lostSteps", "deadline_kept": "deadlineKept"}
+#: What it means that a replica fails after its restart.
+CRASHES = {
+    KillInWrite: ("after its restart it could not load what was left", Cause.TORN_CHECKPOINT),
+    Resize: ("it does not run with another number of replicas", Cause.BREAKS_AT_OTHER_SIZE),
+}
+
+
+class FaultVerdict(msgspec.Struct, frozen=True, rename={"grade": "result", **CAMEL}):
+    """What a fault has shown. None is what was not seen; `loss` is the deviation in parts of the range of losses.
+
+    `sigterm` is `used`, `not used` or `ignored`, and empty if none was sent. `seconds` are from the fault to the first
+    new step.
+    """
+
+    fault: str
+    grade: Grade
+    cause: Cause
+    sentences: tuple[str, ...]
+    advice: str = ""
+    at_step: int | None = None
+    resumed_at: int | None = None
+    lost_steps: int | None = None
+    seconds: float | None = None
+    loss: float | None = None
+    sigterm: str = ""
+    deadline_kept: bool | None = None
+    logs: str = ""
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """Something that a run has shown; without a cause it is no fault of the job."""
+
+    text: str
+    cause: Cause = Cause.NONE
+    grade: Grade = Grade.FAILED
+
+
+def pace(reports: Sequence[StepReport]) -> int:
+    """Return the steps from one report to the next, most often."""
+    gaps = Counter(second.step - first.step for first, second in pairwise(reports) if second.step > first.step)
+    return gaps.most_common(1)[0][0] if gaps else 1
+
+
+def middle(base: Observation) -> int:
+    """Return a step in the middle of a run, after the first checkpoint."""
+    first, last, gap = base.reports[0].step, base.reports[-1].step, pace(base.reports)
+    saved = checkpoints.found(base.files, base.reports, base.folders).times[:1]
+    known = [report.step for report in base.reports for time in saved if report.at <= time]
+    saved_at = known[-1] + 2 * gap if known else first
+    return max(first, min(max(first + (last - first) // 2, saved_at), last - 2 * gap))
+
+
+def unseen(fault: AnyFault, cause: Cause, why: str) -> FaultVerdict:
+    """Return the verdict on a fault that could not be tried."""
+    return FaultVerdict(fault.name, Grade.UNSEEN, cause, (why,), ADVICE.get(cause, ""))
+
+
+def judge(
+    fault: AnyFault, base: Observation, seen: Observation, tolerance: float, *, loads: bool | None = None
+) -> FaultVerdict:
+    """Return the verdict on a run under a fault; `loads` is whether the job has loaded a checkpoint after others."""
+    if seen.fault_at is None:
+        return unseen(fault, Cause.NEVER_CAME, _why_it_never_came(fault, seen))
+    gap = pace(base.reports)
+    before, after = seen.before, seen.after
+    if not before or not base.reports or before[0].step > base.reports[0].step + gap:
+        why = "no step was reported before the fault"
+        if before:
+            why = f"the job began at step {before[0].step} although nothing was saved yet: it has loaded a checkpoint"
+            why += " that was there before the drill"
+        return unseen(fault, Cause.UNKNOWN_CHECKPOINT if before else Cause.NO_STEPS, why)
+    lost = _lost(before, after, gap)
+    sigterm, kept = _sigterm(seen, lost)
+    deviation = _deviation(base, after or _later(seen))
+    found = [*_progress(fault, base, seen, loads=loads)]
+    if not any(finding.cause for finding in found):
+        found += _lost_too_many(fault, lost)
+        found += _loss(fault, deviation, tolerance)
+        found += _missed(fault, base, seen)
+    found += _about_sigterm(fault, seen, sigterm)
+    first = next((finding for finding in found if finding.cause), Statement("", Cause.NONE, Grade.PASSED))
+    return FaultVerdict(
+        fault.name, first.grade, first.cause, (_happened(fault, seen), *(finding.text for finding in found)),
+        ADVICE.get(first.cause, ""), _fault_step(seen), after[0].step if after else None, lost,
+        round(after[0].at - seen.fault_at, 1) if after else None, deviation, sigterm, kept, seen.logs,
+    )  # fmt: skip
+
+
+def _why_it_never_came(fault: AnyFault, seen: Observation) -> str:
+    if seen.missed:
+        return seen.missed
+    if isinstance(fault, KillInWrite) and seen.reports:
+        return f"nothing that looks like a checkpoint was written until step {seen.reports[-1].step}" + (
+            f" ({seen.unseen_files})" if seen.unseen_files else ""
+        )
+    last = f"; its last step was {seen.reports[-1].step}" if seen.reports else "; it reported no step"
+    return f"{seen.ending} before the fault could come{last}"
+
+
+def _happened(fault: AnyFault, seen: Observation) -> str:
+    """Return what the drill has done."""
+    text = fault.told(seen.what, seen.target)
+    if isinstance(fault, KillInWrite) and not seen.hit:
+        text = f"all replicas were killed right after {seen.target} was written{CUT if seen.cut else ''}"
+    return f"at step {_fault_step(seen)} {text}"
+
+
+def _fault_step(seen: Observation) -> int:
+    """Return the last step before the fault; what it ends may have gone on for some time."""
+    return next(report.step for report in reversed(seen.reports) if report.at <= (seen.fault_at or 0))
+
+
+def _progress(fault: AnyFault, base: Observation, seen: Observation, *, loads: bool | None) -> list[Statement]:
+    """Return whether and where the job went on."""
+    before, after = seen.before, seen.after
+    if not after:
+        if (later := _later(seen)) and seen.state != "Failed":
+            return [Statement(f"the replica that reports was not restarted, and went on to step {later[-1].step}")]
+        return [_stopped(fault, seen)]
+    first, gap = after[0].step, pace(base.reports)
+    if first <= base.reports[0].step:
+        return [_began_again(fault, base, seen, loads=loads)]
+    if first > before[-1].step + 2 * gap:
+        text = f"it went on at step {first}, although {before[-1].step} was the last one before"
+        return [Statement(text, Cause.DOES_NOT_GO_ON)]
+    if seen.state == "Failed":
+        return [Statement(f"it went on at step {first}, and then failed: {seen.message}", Cause.FAILS_AFTER_RESTART)]
+    lost = _lost(before, after, gap)
+    seconds = after[0].at - (seen.fault_at or 0)
+    return [Statement(f"it went on at step {first} after {seconds:.1f} s: {lost or 'no'} step{'s' * (lost != 1)} lost")]
+
+
+def _stopped(fault: AnyFault, seen: Observation) -> Statement:
+    """Return why no step came after the fault."""
+    if seen.state == "Succeeded":
+        if isinstance(fault, Stall):
+            return Statement("the job went on, and succeeded")
+        last = f"the job succeeded after step {seen.before[-1].step}"
+        return Statement(f"{last}, before a step could be seen after the fault", Cause.OVER_TOO_SOON, Grade.UNSEEN)
+    if crash := _crash(seen):
+        text, cause = CRASHES.get(type(fault), ("it was restarted, and failed", Cause.FAILS_AFTER_RESTART))
+        how = f"{crash.pod} ended with exit code {crash.code}: {crash.last_line or 'it printed nothing'}"
+        return Statement(f"{text}: {how}", cause)
+    if seen.state == "Failed":
+        return Statement(f"the job failed and was not retried: {seen.message}", Cause.NOT_RETRIED)
+    return Statement(f"no further step came within {seen.ended - (seen.fault_at or 0):.0f} s", Cause.DOES_NOT_GO_ON)
+
+
+def _crash(seen: Observation) -> ReplicaEnd | None:
+    """Return the last replica that failed by itself after the fault: others may have failed with the one it struck."""
+    ends = (end for end in reversed(seen.ends) if end.at > (seen.fault_at or 0) and end.asked is None)
+    return next((end for end in ends if end.code not in (0, KILLED, TERMINATED)), None)
+
+
+def _began_again(fault: AnyFault, base: Observation, seen: Observation, *, loads: bool | None) -> Statement:
+    """Return that nothing was resumed, and why that may be."""
+    text = f"it began again at step {seen.after[0].step}: all {seen.before[-1].step} steps were lost"
+    if isinstance(fault, KillInWrite) and loads:
+        return Statement(f"{text}, as it could not use what was left", Cause.TORN_CHECKPOINT)
+    saved = checkpoints.found(base.files, base.reports, base.folders)
+    if saved.times:
+        where = " in a volume that ends with its pod" if saved.with_pod else ""
+        text += f"; it saves {', '.join(saved.names)}{where}, and does not load it"
+    elif base.unseen_files:
+        text += f"; whether it saves checkpoints is not known, as {base.unseen_files}"
+    else:
+        text += "; it has written no checkpoint in its volumes (--checkpoints names another folder)"
+    return Statement(text, Cause.NEVER_LOADS)
+
+
+def _lost_too_many(fault: AnyFault, lost: int | None) -> list[Statement]:
+    most = fault.most_lost_steps
+    if lost is None or most is None or lost <= most:
+        return []
+    return [Statement(f"{lost} steps are more than the {most} that may be lost", Cause.TOO_MANY_LOST)]
+
+
+def _missed(fault: AnyFault, base: Observation, seen: Observation) -> list[Statement]:
+    """Return what follows if no write lasted long enough to be hit, and none was emptied in place of that."""
+    if not isinstance(fault, KillInWrite) or seen.hit or seen.cut:
+        return []
+    text = "no write lasted long enough to be hit"
+    if checkpoints.found(base.files, base.reports, base.folders).renamed:
+        return [Statement(f"{text}, but each checkpoint is renamed when it is complete: a kill leaves the one before")]
+    return [Statement(f"{text}, and what a kill during one leaves is not known", Cause.NEVER_HIT, Grade.UNSEEN)]
+
+
+def _loss(fault: AnyFault, deviation: float | None, tolerance: float) -> list[Statement]:
+    """Return whether the loss continues."""
+    if deviation is None:
+        return [Statement("whether the loss continues could not be seen")]
+    share = "no number" if math.isnan(deviation) else f"{deviation:.1%} of its range"
+    if deviation <= tolerance:
+        return [Statement(f"the loss continues as without a fault (off by {share})")]
+    text = f"the loss is {share} away from that of the run without a fault, more than {tolerance:.0%}"
+    if isinstance(fault, Resize) and not math.isnan(deviation):
+        return [Statement(f"{text}, which another number of replicas may explain")]
+    return [Statement(text, Cause.LOSS_JUMPS)]
+
+
+def _about_sigterm(fault: AnyFault, seen: Observation, sigterm: str) -> list[Statement]:
+    if not sigterm:
+        return []
+    if sigterm == "ignored":
+        late = [end for end in seen.ends if end.was_killed_at_the_deadline]
+        names = ", ".join(dict.fromkeys(end.pod for end in late))
+        text = f"SIGTERM was ignored: {names} ran on until the grace period of {late[0].grace:g} s was over"
+        return [Statement(text, Cause.IGNORES_SIGTERM if isinstance(fault, Suspend | Evict) else Cause.NONE)]
+    if sigterm == "used":
+        return [Statement("SIGTERM was used to save, within the grace period")]
+    if any(end.code == TERMINATED for end in _asked(seen)):
+        return [Statement(UNHANDLED)]
+    return [Statement("SIGTERM was not used to save")]
+
+
+def _asked(seen: Observation) -> list[ReplicaEnd]:
+    """Return the ends of replicas that got SIGTERM after the fault, and were not killed by it."""
+    found = [end for end in seen.ends if end.asked is not None and end.asked >= (seen.fault_at or 0)]
+    return [end for end in found if end.code != KILLED or end.was_killed_at_the_deadline]
+
+
+def _sigterm(seen: Observation, lost: int | None) -> tuple[str, bool | None]:
+    """Return what became of SIGTERM, and whether all replicas that got it ended in time."""
+    asked = _asked(seen)
+    if not asked:
+        return "", None
+    if any(end.was_killed_at_the_deadline for end in asked):
+        return "ignored", False
+    times = checkpoints.found(seen.files, seen.reports, seen.folders).times
+    saved = any((end.asked or 0) <= time <= end.at for end in asked for time in times)
+    return "used" if saved or lost == 0 else "not used", True
+
+
+def _later(seen: Observation) -> tuple[StepReport, ...]:
+    """Return what was reported after all replicas ran again."""
+    at = seen.back_at
+    return () if at is None else tuple(report for report in seen.reports if report.at > at)
+
+
+def _lost(before: Sequence[StepReport], after: Sequence[StepReport], gap: int) -> int | None:
+    """Return how many steps were done twice."""
+    return max(0, before[-1].step - after[0].step + gap) if after else None
+
+
+def _deviation(base: Observation, after: Sequence[StepReport]) -> float | None:
+    """Return how far losses are from those of the same steps without a fault, in parts of the range of these."""
+    known = {report.step: report.loss for report in base.reports if report.loss is not None}
+    losses = ((report.step, report.loss) for report in after[:COMPARED])
+    pairs = [(loss, known[step]) for step, loss in losses if loss is not None and step in known]
+    if not pairs:
+        return None
+    if any(not math.isfinite(loss) for loss, _ in pairs):
+        return math.nan
+    finite = [loss for loss in known.values() if math.isfinite(loss)]
+    size = max(finite) - min(finite)
+    apart = median(abs(loss - other) for loss, other in pairs)
+    return round(apart / size, 4) if size else float(apart > 0)

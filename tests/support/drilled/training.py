@@ -1,0 +1,57 @@
+"""A training in plain Python that drills run: it saves and loads checkpoints, well or with one of four flaws.
+
+The flaw is the first argument: `none`, `never-loads`, `torn`, `ignores-sigterm` or `one-size`.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+FLAW, LAST, EVERY, STEP = sys.argv[1], 100, 5, 0.03
+RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+FILE = Path(os.environ["CHECKPOINTS"]) / "checkpoint.json"
+asked = []
+
+
+def save(state):
+    """Write the checkpoint, which takes a while as that of a large model does."""
+    target = FILE if FLAW == "torn" else FILE.with_suffix(".new")
+    text = json.dumps(state)
+    with target.open("w") as file:
+        for start in range(0, len(text), 8):
+            file.write(text[start : start + 8])
+            file.flush()
+            time.sleep(0.01)
+    if target != FILE:
+        target.rename(FILE)
+
+
+def load():
+    """Return the state that was saved, or a new one."""
+    if FLAW == "never-loads" or not FILE.exists():
+        return {"step": 0, "loss": 2.0, "world": WORLD}
+    state = json.loads(FILE.read_text())
+    if FLAW == "one-size" and state["world"] != WORLD:
+        sys.exit(f"checkpoint of {state['world']} ranks cannot be loaded by {WORLD}")
+    return state | {"world": WORLD}
+
+
+def main():
+    """Train: only the first rank prints and saves."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if FLAW == "ignores-sigterm" else lambda *_: asked.append(True))
+    state = load()
+    while state["step"] < LAST:
+        time.sleep(STEP)
+        state |= {"step": state["step"] + 1, "loss": state["loss"] * 0.985}
+        if RANK == 0:
+            print(f"step={state['step']}/{LAST} loss={state['loss']:.4f}", flush=True)
+            if asked or state["step"] % EVERY == 0:
+                save(state)
+        if asked:
+            sys.exit(143)
+
+
+main()

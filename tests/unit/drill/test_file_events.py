@@ -1,0 +1,92 @@
+"""What is written below folders is seen, and who has a file open."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from trainshed.drill import file_events
+from trainshed.drill.file_events import CLOSE_WRITE, MOVED_TO, FileEvents, writers
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what is written")
+
+
+@pytest.fixture
+async def watched(tmp_path):
+    events = FileEvents(lambda: 1.0)
+    events.start([tmp_path])
+    yield events
+    events.stop()
+
+
+def shown(events: FileEvents, root: Path, kind: int) -> list[str]:
+    events.catch_up()
+    return [str(Path(event.path).relative_to(root)) for event in events.found if event.kind == kind]
+
+
+async def test_files_in_new_folders_are_seen_too(tmp_path, watched):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    await asyncio.sleep(0.05)
+    (tmp_path / "a" / "b" / "draft").write_text("x")
+    (tmp_path / "a" / "b" / "draft").rename(tmp_path / "a" / "b" / "final")
+    assert shown(watched, tmp_path, CLOSE_WRITE) == ["a/b/draft"]
+    assert shown(watched, tmp_path, MOVED_TO) == ["a/b/final"]
+    assert watched.problem == ""
+
+
+async def test_only_what_is_appended_has_grown(tmp_path, watched):
+    for text, how in (("one", "w"), ("two", "a"), ("three four", "w"), ("one longer", "w")):
+        with (tmp_path / "file").open(how) as file:
+            file.write(text)
+        watched.catch_up()
+    changes = [(event.grown, event.rewritten) for event in watched.found if event.grown or event.rewritten]
+    assert changes == [(True, False), (True, False), (False, True), (False, True)]
+
+
+async def test_a_write_is_told_at_once(tmp_path, watched):
+    told: list[Path] = []
+    watched.on_write = told.append
+    (tmp_path / "file").write_text("x")
+    await asyncio.sleep(0.05)
+    assert told[0] == tmp_path / "file"
+
+
+async def test_what_is_too_much_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(file_events, "MOST_FOLDERS", 1)
+    monkeypatch.setattr(file_events, "MOST_EVENTS", 1)
+    (tmp_path / "a").mkdir()
+    events = FileEvents(lambda: 1.0)
+    events.start([tmp_path])
+    assert events.problem == "the job writes in more than 1 folders, of which not all are watched"
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "other").write_text("x")
+    events.stop()
+    assert events.problem == "of more than 1 writes the later ones were not followed"
+    assert len(events.found) == 1
+
+
+async def test_a_system_that_says_nothing_is_a_problem(tmp_path, monkeypatch):
+    monkeypatch.setattr(file_events.sys, "platform", "darwin")
+    events = FileEvents(lambda: 1.0)
+    events.start([tmp_path])
+    events.stop()
+    assert events.problem == "this system does not say which files are written"
+
+
+async def test_a_link_and_a_pipe_do_not_hold_it_up(tmp_path, watched):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/etc")
+    assert len(shown(watched, tmp_path, file_events.CREATE)) == 2
+
+
+def test_who_writes_a_file_is_found(tmp_path):
+    path = tmp_path / "file"
+    assert writers(path) is None
+    with path.open("w"):
+        assert writers(path) == [os.getpid()]
+    with path.open():
+        assert writers(path) == []

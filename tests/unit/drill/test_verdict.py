@@ -1,0 +1,278 @@
+"""What a drill says of a job, by what it has seen of two runs."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import pytest
+
+from trainshed.drill.checkpoints import found, interval, logs, relative, was_last_in_place
+from trainshed.drill.faults import Evict, KillAll, KillInWrite, KillRank, Resize, Stall, Suspend
+from trainshed.drill.file_events import CLOSE_WRITE, CREATE, MODIFY, MOVED_FROM, MOVED_TO, FileEvent
+from trainshed.drill.observation import Ending, Observation, ReplicaEnd, StepReport
+from trainshed.drill.verdict import Cause, Grade, judge, middle
+
+FOLDERS = ("/pods", "/claims")
+MODEL, DRAFT = "/claims/ml/c/model.pt", "/claims/ml/c/draft.pt"
+
+
+def steps(first: int, last: int, at: float = 0.0, attempt: int = 0, *, off: float = 0.0, gap: int = 1):
+    """Reports of one step each second, from `at` on; the loss is 2 at step 0 and 1 at step 100."""
+    numbers = range(first, last + 1, gap)
+    return tuple(StepReport(at + i, attempt, step, 2 - step / 100 + off) for i, step in enumerate(numbers))
+
+
+def saved(*at: float, path: str = MODEL, renamed: bool = True):
+    """A checkpoint at some times, by a draft that is renamed or in place."""
+    if not renamed:
+        return tuple(FileEvent(time, path, kind) for time in at for kind in (MODIFY, CLOSE_WRITE))
+    return tuple(
+        event
+        for time in at
+        for event in (
+            FileEvent(time, DRAFT, CREATE),
+            FileEvent(time, DRAFT, CLOSE_WRITE),
+            FileEvent(time, DRAFT, MOVED_FROM),
+            FileEvent(time, path, MOVED_TO),
+        )
+    )
+
+
+def seen(*reports: StepReport, ending: Ending = Ending.ENOUGH, state: str = "Running", **more) -> Observation:
+    fields = {"fault_at": 29.5, "back_at": 31.0, "what": "job-worker-0", "files": saved(9, 19), "folders": FOLDERS}
+    return Observation(0.0, 100.0, ending, state, reports=reports, **(fields | more))
+
+
+BASE = seen(*steps(1, 60), ending=Ending.OVER, state="Succeeded", fault_at=None, files=saved(9, 19, 29, 39, 49))
+BEFORE = steps(1, 30)
+CRASH = ReplicaEnd(40.0, "job-master-0", 1, "Error", last_line="KeyError: 'step'")
+
+
+def verdict(fault, observation: Observation, base: Observation = BASE, **more):
+    return judge(fault, base, observation, 0.1, **more)
+
+
+def test_a_job_that_goes_on_where_it_saved_passes():
+    found = verdict(KillRank(), seen(*BEFORE, *steps(21, 40, 32, 1)))
+    assert (found.grade, found.cause) == (Grade.PASSED, Cause.NONE)
+    assert (found.at_step, found.resumed_at, found.lost_steps, found.seconds, found.loss) == (30, 21, 10, 2.5, 0.0)
+    assert found.sentences == (
+        "at step 30 job-worker-0 was killed",
+        "it went on at step 21 after 2.5 s: 10 steps lost",
+        "the loss continues as without a fault (off by 0.0% of its range)",
+    )
+
+
+def test_steps_that_are_not_all_printed_are_counted():
+    base = seen(*steps(10, 200, gap=10), fault_at=None)
+    found = verdict(KillAll(), seen(*steps(10, 300, gap=10), *steps(260, 400, 32, 1, gap=10)), base)
+    assert (found.at_step, found.resumed_at, found.lost_steps) == (300, 260, 50)
+
+
+def test_more_lost_steps_than_the_script_permits_fail():
+    found = verdict(KillRank(most_lost_steps=9), seen(*BEFORE, *steps(21, 40, 32, 1)))
+    assert (found.grade, found.cause) == (Grade.FAILED, Cause.TOO_MANY_LOST)
+    assert verdict(KillRank(most_lost_steps=10), seen(*BEFORE, *steps(21, 40, 32, 1))).grade is Grade.PASSED
+
+
+@pytest.mark.parametrize(
+    ("base", "said"),
+    [
+        (BASE, "it saves model.pt, and does not load it"),
+        (msgspec.structs.replace(BASE, files=()), "no checkpoint in its volumes (--checkpoints names another folder)"),
+        (msgspec.structs.replace(BASE, files=(), unseen_files="this system is mute"), "as this system is mute"),
+        (
+            msgspec.structs.replace(BASE, files=saved(9, path="/pods/uid/scratch/model.pt")),
+            "it saves model.pt in a volume that ends with its pod",
+        ),
+    ],
+)
+def test_a_job_that_begins_again_never_loads(base, said):
+    found = verdict(KillRank(), seen(*BEFORE, *steps(1, 20, 32, 1)), base)
+    assert (found.grade, found.cause, found.lost_steps) == (Grade.FAILED, Cause.NEVER_LOADS, 30)
+    assert said in found.sentences[1]
+
+
+@pytest.mark.parametrize(("loads", "cause"), [(True, Cause.TORN_CHECKPOINT), (False, Cause.NEVER_LOADS)])
+def test_only_a_job_that_loads_otherwise_has_a_torn_checkpoint_if_it_begins_again(loads, cause):
+    observation = seen(*BEFORE, *steps(1, 20, 32, 1), target="model.pt", hit=True)
+    assert verdict(KillInWrite(), observation, loads=loads).cause is cause
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause"),
+    [
+        (KillInWrite(), Cause.TORN_CHECKPOINT),
+        (Resize(), Cause.BREAKS_AT_OTHER_SIZE),
+        (KillRank(), Cause.FAILS_AFTER_RESTART),
+    ],
+)
+@pytest.mark.parametrize("more", [(), steps(0, 0, 39, 1)], ids=["", "a line of the error"])
+def test_a_job_that_fails_after_its_restart_says_how(fault, cause, more):
+    killed = ReplicaEnd(30.0, "job-worker-0", 137)
+    found = verdict(fault, seen(*BEFORE, *more, ending=Ending.OVER, state="Failed", ends=(killed, CRASH)))
+    assert (found.grade, found.cause) == (Grade.FAILED, cause)
+    assert "job-master-0 ended with exit code 1: KeyError: 'step'" in found.sentences[1]
+
+
+def test_a_job_that_fails_without_a_restart_is_not_retried():
+    killed = ReplicaEnd(30.0, "job-worker-0", 137)
+    found = verdict(KillRank(), seen(*BEFORE, ending=Ending.OVER, state="Failed", ends=(killed,), message="failed."))
+    assert found.cause is Cause.NOT_RETRIED
+    assert found.sentences[1] == "the job failed and was not retried: failed."
+
+
+@pytest.mark.parametrize(
+    ("reports", "state", "cause"),
+    [
+        ((), "Running", Cause.DOES_NOT_GO_ON),
+        (steps(50, 60, 32, 1), "Running", Cause.DOES_NOT_GO_ON),
+        (steps(21, 40, 32, 1), "Failed", Cause.FAILS_AFTER_RESTART),
+    ],
+)
+def test_a_job_that_stands_still_skips_steps_or_fails_later_fails(reports, state, cause):
+    ending = Ending.OVER if state == "Failed" else Ending.LATE
+    found = verdict(KillRank(), seen(*BEFORE, *reports, ending=ending, state=state))
+    assert (found.grade, found.cause) == (Grade.FAILED, cause)
+
+
+def test_a_job_that_is_over_too_soon_is_not_passed():
+    found = verdict(Suspend(), seen(*BEFORE, ending=Ending.OVER, state="Succeeded"))
+    assert (found.grade, found.cause) == (Grade.UNSEEN, Cause.OVER_TOO_SOON)
+    assert verdict(Stall(), seen(*BEFORE, ending=Ending.OVER, state="Succeeded")).grade is Grade.PASSED
+
+
+def test_a_replica_that_reports_on_was_not_restarted():
+    found = verdict(Stall(), seen(*steps(1, 40)))
+    assert found.grade is Grade.PASSED
+    assert "was not restarted, and went on to step 40" in found.sentences[1]
+
+
+@pytest.mark.parametrize(("off", "grade"), [(0.05, Grade.PASSED), (0.2, Grade.FAILED), (math.nan, Grade.FAILED)])
+def test_the_loss_is_compared_with_the_run_without_a_fault(off, grade):
+    found = verdict(KillRank(), seen(*BEFORE, *steps(21, 40, 32, 1, off=off)))
+    assert (found.grade, found.cause) == (grade, Cause.LOSS_JUMPS if grade is Grade.FAILED else Cause.NONE)
+
+
+def test_another_number_of_replicas_may_change_the_loss():
+    found = verdict(Resize(), seen(*BEFORE, *steps(21, 40, 32, 1, off=0.2)))
+    assert found.grade is Grade.PASSED
+    assert "which another number of replicas may explain" in found.sentences[2]
+
+
+def test_losses_that_are_not_there_are_said_to_be_unseen():
+    mute = tuple(msgspec.structs.replace(report, loss=None) for report in steps(21, 40, 32, 1))
+    found = verdict(KillRank(), seen(*BEFORE, *mute))
+    assert (found.grade, found.loss) == (Grade.PASSED, None)
+    assert found.sentences[2] == "whether the loss continues could not be seen"
+    constant = msgspec.structs.replace(BASE, reports=tuple(msgspec.structs.replace(r, loss=1.0) for r in BASE.reports))
+    assert verdict(KillRank(), seen(*BEFORE, *steps(21, 40, 32, 1)), constant).cause is Cause.LOSS_JUMPS
+
+
+LATE = ReplicaEnd(39.6, "job-master-0", 137, asked=29.6, grace=10.0)
+
+
+@pytest.mark.parametrize(
+    ("fault", "end", "cause", "sigterm"),
+    [
+        (Suspend(), LATE, Cause.IGNORES_SIGTERM, "ignored"),
+        (Evict(), LATE, Cause.IGNORES_SIGTERM, "ignored"),
+        (KillRank(), LATE, Cause.NONE, "ignored"),
+        (Suspend(), msgspec.structs.replace(LATE, code=143, at=30.0), Cause.NONE, "not used"),
+        (Suspend(), msgspec.structs.replace(LATE, code=0, at=30.0), Cause.NONE, "not used"),
+        (KillAll(), msgspec.structs.replace(LATE, at=30.0), Cause.NONE, ""),
+    ],
+)
+def test_sigterm_is_used_or_not_or_ignored(fault, end, cause, sigterm):
+    found = verdict(fault, seen(*BEFORE, *steps(21, 40, 42, 1), ends=(end,)))
+    assert (found.cause, found.sigterm) == (cause, sigterm)
+    assert found.deadline_kept is {"ignored": False, "": None}.get(sigterm, True)
+
+
+def test_what_is_saved_after_sigterm_is_its_use():
+    end = ReplicaEnd(31.0, "job-master-0", 143, asked=29.6, grace=10.0)
+    found = verdict(Suspend(), seen(*BEFORE, *steps(31, 40, 42, 1), ends=(end,), files=saved(30)))
+    assert (found.sigterm, found.deadline_kept, found.lost_steps) == ("used", True, 0)
+    assert "no steps lost" in found.sentences[1]
+
+
+@pytest.mark.parametrize(
+    ("observation", "cause", "said"),
+    [
+        (seen(*BEFORE, fault_at=None, ending=Ending.OVER), Cause.NEVER_CAME, "the job was over before the fault could"),
+        (seen(fault_at=None, ending=Ending.LATE), Cause.NEVER_CAME, "it reported no step"),
+        (seen(*BEFORE, fault_at=None, missed="no room"), Cause.NEVER_CAME, "no room"),
+        (seen(*steps(20, 30), *steps(21, 40, 32, 1)), Cause.UNKNOWN_CHECKPOINT, "the job began at step 20 although"),
+        (seen(*steps(1, 9, 40)), Cause.NO_STEPS, "no step was reported before the fault"),
+    ],
+)
+def test_what_was_not_seen_is_not_passed(observation, cause, said):
+    found = verdict(KillRank(), observation)
+    assert (found.grade, found.cause) == (Grade.UNSEEN, cause)
+    assert said in found.sentences[0]
+
+
+def test_a_write_that_never_came_is_not_passed():
+    found = verdict(KillInWrite(), seen(*BEFORE, fault_at=None, unseen_files="this system is mute"))
+    assert found.sentences == ("nothing that looks like a checkpoint was written until step 30 (this system is mute)",)
+
+
+@pytest.mark.parametrize(("renamed", "grade"), [(True, Grade.PASSED), (False, Grade.UNSEEN)])
+def test_a_write_that_could_not_be_hit_is_only_passed_if_files_are_renamed(renamed, grade):
+    base = msgspec.structs.replace(BASE, files=saved(9, 19, 29, renamed=renamed))
+    found = verdict(KillInWrite(), seen(*BEFORE, *steps(21, 40, 32, 1), target="model.pt"), base)
+    assert found.grade is grade
+    assert "no write lasted long enough to be hit" in found.sentences[-1]
+    assert "killed right after model.pt was written" in found.sentences[0]
+
+
+@pytest.mark.parametrize(
+    ("how", "said"), [({"hit": True}, "while model.pt was being written"), ({"cut": True}, "emptied")]
+)
+def test_a_write_that_was_hit_or_emptied_is_passed(how, said):
+    found = verdict(KillInWrite(), seen(*BEFORE, *steps(21, 40, 32, 1), target="model.pt", **how))
+    assert found.grade is Grade.PASSED
+    assert said in found.sentences[0]
+
+
+def test_a_fault_comes_in_the_middle_and_after_the_first_checkpoint():
+    assert middle(BASE) == 30
+    assert middle(msgspec.structs.replace(BASE, files=saved(39))) == 42
+    assert middle(msgspec.structs.replace(BASE, files=saved(59))) == 58
+    assert middle(msgspec.structs.replace(BASE, files=())) == 30
+
+
+def grown(path: str, *at: float):
+    return (FileEvent(0.0, path, CREATE), *(FileEvent(time, path, MODIFY, grown=True) for time in at))
+
+
+def test_what_only_grows_is_a_log_and_no_checkpoint():
+    log, once = "/claims/ml/c/train.log", "/claims/ml/c/step-9.pt"
+    files = (*grown(log, 3.5, 4.5, 5.5, 6.5), *grown(once, 9.1, 9.2, 9.3), *saved(9, renamed=False))
+    assert logs(files, BASE.reports, FOLDERS) == {"1/ml/c/train.log"}
+    assert found(files, BASE.reports, FOLDERS).names == ("model.pt",)
+
+
+def test_a_checkpoint_that_is_written_again_where_it_is_is_no_log():
+    again = [FileEvent(time, MODEL, MODIFY, rewritten=True) for time in (3.5, 4.5, 5.5, 6.5)]
+    again += grown(MODEL, 3.6, 4.6, 5.6, 6.6)[1:]
+    assert logs((FileEvent(0, MODEL, CREATE), *again), BASE.reports, FOLDERS) == frozenset()
+
+
+def test_checkpoints_are_told_from_what_a_kubelet_writes():
+    files = (*saved(9, 19), *saved(5, path="/pods/uid/main.termination", renamed=False), *saved(0.0 - 1))
+    kept = found(files, BASE.reports, FOLDERS)
+    assert (kept.names, kept.times, kept.renamed, kept.with_pod) == (("model.pt",), (9, 19), True, False)
+    assert found(files, (), FOLDERS).times == found((), BASE.reports, FOLDERS).times == ()
+    assert interval(files, BASE.reports, FOLDERS) == 10
+    assert interval(files, (), FOLDERS) == 0
+    assert relative("/else/where", FOLDERS) == "/else/where"
+    assert relative("/pods/uid/v/a", FOLDERS) == "0/*/v/a"
+
+
+def test_only_the_last_file_that_was_written_in_place_may_be_emptied():
+    assert was_last_in_place(saved(9, renamed=False), MODEL)
+    assert not was_last_in_place((*saved(9, renamed=False), *saved(9, path="/claims/latest", renamed=False)), MODEL)
+    assert not was_last_in_place(saved(9), MODEL)
+    assert not was_last_in_place((), MODEL)
