@@ -85,8 +85,8 @@ class Drill:
                 + (f"\nits last line: {why}" if why else "")
                 + f"\nwhat it printed: {base.logs}/output.txt"
             )
-        told = _told(base)
-        for text in told:
+        sentences = told(base)
+        for text in sentences:
             self._options.say(f"  {text}")
         verdicts: list[FaultVerdict] = []
         for fault in self._options.faults:
@@ -99,7 +99,7 @@ class Drill:
         if not kept:
             shutil.rmtree(self.folder, ignore_errors=True)
         seconds = round(time.monotonic() - self._began, 1)
-        return DrillOutcome(name, told, tuple(verdicts), seconds, str(self.folder) if kept else "")
+        return DrillOutcome(name, sentences, tuple(verdicts), seconds, str(self.folder) if kept else "")
 
     def _check(self) -> None:
         """Raise `Refused` for what is not there, or is in the way."""
@@ -154,8 +154,11 @@ class Drill:
         self._runs += 1
         folder = self.folder / f"{self._runs}-{fault.name if fault else 'no-fault'}"
         folder.mkdir(mode=0o700)
-        item = self._options.make(relocated(self._item.document, folder / "host-paths"))
-        then = resized and self._options.make(relocated(resized.document, folder / "host-paths"))
+        paths = folder / "host-paths"
+        paths.mkdir(mode=0o700)
+        limits = dataclasses.replace(limits, folders=(*limits.folders, paths))
+        item = self._options.make(relocated(self._item.document, paths))
+        then = resized and self._options.make(relocated(resized.document, paths))
         largest = max((item, then or item), key=lambda found: found.job.size)
         rehearsal = Rehearsal(item, fault, limits, time.monotonic, then)
         with open(folder / "output.txt", "w", encoding="utf-8", opener=_private) as stream:
@@ -222,7 +225,7 @@ def relocated(document: Document, folder: Path) -> Document:
     return {**document, "spec": moved(document["spec"])}
 
 
-def _told(base: Observation) -> tuple[str, ...]:
+def told(base: Observation) -> tuple[str, ...]:
     """Return sentences about the run without a fault."""
     if not base.reports:
         return (f"no step was seen in {base.ended - base.began:.0f} s: {base.ending}, {base.state}",)

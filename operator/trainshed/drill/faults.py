@@ -12,7 +12,7 @@ from trainshed.api.foreign_text import one_line
 from trainshed.manifests.nodes import BadManifest
 from trainshed.manifests.reader import documents, text
 
-#: The most bytes and the most faults of a script, and the fewest steps in which a fault can be told from none.
+#: The most bytes and the most faults of a script, and the fewest steps of a training.
 LARGEST, MOST, FEWEST = 64 << 10, 50, 6
 #: The characters of a problem that are shown.
 SHOWN = 300
@@ -63,7 +63,7 @@ class Evict(OfReplica, frozen=True, tag="evict"):
 
 
 class LoseNode(OfReplica, frozen=True, tag="lose-node"):
-    """Lets a replica and its pod vanish, as with the node below it."""
+    """Ends a replica and removes its pod without notice, as the loss of its node does."""
 
     def told(self, who: str, target: str) -> str:  # noqa: ARG002, D102
         return f"{who} was lost with its node"

@@ -58,8 +58,11 @@ class _Reader:
     def _read(self, line: str, now: float) -> None:
         if text := one_line(line, SHOWN):
             self.last_line = text
-        if self._tracker.read(line, now) and (found := self._tracker.progress(now)) and found.step is not None:
-            self.take(found.step, loss_of(found.metrics), now)
+        if not self._tracker.read(line, now) or not (found := self._tracker.progress(now)):
+            return
+        at = found.printed_epoch if found.step is None else found.step
+        if at is not None:  # a training that prints epochs only has these for steps
+            self.take(int(at), loss_of(found.metrics), now)
 
 
 class StepLog:
