@@ -8,7 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from .indexes import Indexes
-from .time_spent import NOTHING, TimeSpent
+from .time_spent import NOTHING, JobPhase, TimeSpent
 
 #: The longest back-off delay: 300 s plus 25 % jitter (see `plan/restarts.py`).
 MAX_RETRY_DELAY = timedelta(seconds=375)
@@ -340,6 +340,11 @@ class Status(msgspec.Struct, frozen=True):
         """False if the job is over, ends, is suspended or Stalled: then no time is known that remains."""
         stands = self.true(ConditionType.STALLED) or self.true(ConditionType.SUSPENDED)
         return not (self.over or self.ending or stands)
+
+    @property
+    def recovers(self) -> bool:
+        """True if a replica has failed, and not all run again; v1's state is Running as soon as one of them does."""
+        return self.time_spent.phase is JobPhase.RESTART and not (self.over or self.ending)
 
     @property
     def steps_known(self) -> bool:

@@ -109,6 +109,8 @@ IMAGE_REASONS = frozenset(
         "InvalidImageName",
     }
 )
+#: The reason of the condition DisruptionTarget for all for which a kubelet removes a pod; the pod has the exact one.
+BY_KUBELET = "TerminationByKubelet"
 #: The reason of a container that waits for init containers.
 INITIALIZING = "PodInitializing"
 #: The prefix of the reason for which a kubelet rejects a pod when the node lacks a resource, such as `OutOfcpu`.
@@ -210,7 +212,7 @@ def early_exit(
     """
     pod, own = member
     if _being_removed(pod) or failure_class(pod.reason) == DISRUPTION:
-        return _failure(pod, DISRUPTION, pod.disruption or pod.reason or "Deleted", None, now)
+        return _failure(pod, DISRUPTION, why_removed(pod), None, now)
     if own is None or winner is None or winner.finished is None:
         return None
     exited = pod.over and own.finished is not None and own.finished < winner.finished
@@ -297,9 +299,15 @@ def _ended_from_outside(pod: Pod, ended: Container | None) -> tuple[str, str] | 
     if pod.reason == "Evicted" and not pod.disruption and any(words in pod.message for words in DISK_LIMIT_MESSAGES):
         return APPLICATION, pod.reason
     if _being_removed(pod) and not _failed_before_removal(pod, ended):
-        return DISRUPTION, pod.disruption or "Deleted"
+        return DISRUPTION, why_removed(pod)
     kind = failure_class(pod.reason) if pod.phase is Phase.FAILED else ""
     return (kind, pod.reason) if kind else None
+
+
+def why_removed(pod: Pod) -> str:
+    """Return why a pod is or was removed: of a kubelet its own reason, which says more than that it was a kubelet."""
+    own = pod.reason if failure_class(pod.reason) == DISRUPTION else ""
+    return own if own and pod.disruption in ("", BY_KUBELET) else pod.disruption or "Deleted"
 
 
 def _being_removed(pod: Pod) -> bool:
@@ -332,6 +340,12 @@ def _failed_before_removal(pod: Pod, ended: Container | None) -> bool:
     return ended.finished is not None and pod.deletion_requested is not None and ended.finished < pod.deletion_requested
 
 
+def _said(pod: Pod, reason: str, ended: Container | None) -> str:
+    """Return what the program, or who ended the pod, says of it; where that is the kubelet, its words come first."""
+    texts = ((ended.message if ended else ""), pod.message)
+    return next(filter(None, reversed(texts) if reason == pod.reason else texts), "")
+
+
 def _failure(pod: Pod, kind: str, reason: str, ended: Container | None, since: datetime) -> Failure:
     ran = ended is not None and reason not in NEVER_RAN
     return Failure(
@@ -340,7 +354,7 @@ def _failure(pod: Pod, kind: str, reason: str, ended: Container | None, since: d
         reason=reason,
         exit_code=ended.exit_code if ended and ran else None,
         node=pod.node,
-        termination_message=((ended.message if ended else "") or pod.message).strip()[-TERMINATION_MESSAGE_LIMIT:],
+        termination_message=_said(pod, reason, ended).strip()[-TERMINATION_MESSAGE_LIMIT:],
         time=ended.finished if ended and ended.finished else since,
         container=ended.name if ended and ended.init else "",
     )

@@ -90,6 +90,8 @@ class JobFile(msgspec.Struct, frozen=True):
         found = self.status.current_state
         if found == ConditionType.RUNNING and self.status.true(ConditionType.STALLED):
             return STALLED
+        if found == ConditionType.RUNNING and self.status.recovers:
+            return ConditionType.RESTARTING
         labels = as_mapping(as_mapping(self.document.get("metadata")).get("labels"))
         return QUEUED if found == ConditionType.SUSPENDED and labels.get(QUEUE_LABEL) else found
 

@@ -14,7 +14,7 @@ from trainshed.api.job import Replica
 from trainshed.api.objects import Container, Phase, Pod
 from trainshed.api.replicas import replica_named
 from trainshed.plan.facts import Facts
-from trainshed.plan.failures import own_container
+from trainshed.plan.failures import own_container, why_removed
 from trainshed.plan.waiting import CRASH_LOOP
 from trainshed.views import attempts
 from trainshed.views.durations import exact
@@ -220,7 +220,7 @@ def _starts(course: _Course, pod: Pod, own: Container | None) -> None:
     first = own_started(own)
     if own and own.restarts > KEPT_RUNS:
         course.until(Act.EARLIER, first, f"its image, {own.restarts - KEPT_RUNS} runs and the back-offs after them")
-    course.until(Act.IMAGE_PULL, first, _said(own) if own else "")
+    course.until(Act.IMAGE_PULL, first, _said(own) if own and first is None else "")
     if first and own:
         _runs(course, pod, own)
 
@@ -271,13 +271,18 @@ def _marks(life: PodLife, own: Container | None, now: datetime) -> Iterator[Mark
             yield Mark(Sign.RESTARTED, before.finished, text)
         elif own.waiting and own.reason == CRASH_LOOP:
             yield Mark(Sign.RESTARTED, now, f"{own.restarts} restarts in this pod")
-    if pod.disruption and pod.disrupted:
-        yield Mark(Sign.DISRUPTED, pod.disrupted, one_line(attempts.ended(pod.disruption, None), MOST_TEXT))
     ended = _ended(pod, own)
-    if ended and pod.phase is Phase.SUCCEEDED:
+    if pod.disruption and pod.disrupted and not (ended and ended < pod.disrupted):
+        yield Mark(Sign.DISRUPTED, pod.disrupted, _disruption(pod))
+    elif ended and pod.phase is Phase.SUCCEEDED:
         yield Mark(Sign.SUCCEEDED, ended, "succeeded")
     elif ended:
         yield Mark(Sign.FAILED, ended, _failure(pod, own))
+
+
+def _disruption(pod: Pod) -> str:
+    said = f": {pod.message}" if pod.message else ""
+    return one_line(f"{attempts.ended(why_removed(pod), None)}{said}", MOST_TEXT)
 
 
 def _failure(pod: Pod, own: Container | None) -> str:

@@ -29,6 +29,13 @@ IMAGE = (
     "The image cannot be pulled. Check its name and tag, the imagePullSecrets of the template, and whether the node "
     "reaches the registry."
 )
+#: The same if a replica on another node runs that image.
+IMAGE_ELSEWHERE = (
+    "{other} runs the same image, so its name is right: look at {node}. Perhaps it does not reach the registry, or has "
+    "other credentials for it; or the registry does not give the image any more to a node that does not "
+    "have it yet. The kubelet tries again by itself, at least every 5 minutes. To use another node, let the "
+    "administrator cordon this one, then run trainshed restart {job}"
+)
 CONFIGURATION = (
     "The container needs something that does not exist, usually a ConfigMap, a Secret or a key in it; the message "
     "names it. Create it, and the container starts by itself."

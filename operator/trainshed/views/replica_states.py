@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from trainshed.api.coerce import parse_text
+from trainshed.api.coerce import as_mapping, as_sequence, parse_text
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import Document, Replica
 from trainshed.api.objects import Phase, Pod
 from trainshed.api.status import ConditionType
 from trainshed.plan import start_order
 from trainshed.plan.facts import Facts
+from trainshed.plan.failures import IMAGE_REASONS
 from trainshed.plan.messages import replica_failures, replica_problems
 from trainshed.plan.messages.phrases import plural
 from trainshed.plan.waiting import CRASH_LOOP, CREATING, ERROR_DELAY, Problem, problem
@@ -121,6 +122,32 @@ def not_set_up(facts: Facts) -> Pod | None:
         if found and is_late and found.reason == CREATING:
             return pod
     return None
+
+
+def without_image(facts: Facts) -> tuple[str, str]:
+    """Return a node that cannot pull an image, and a replica that runs it on another one; empty if there is none.
+
+    Where a replica on the same node runs it, the node is not the cause.
+    """
+    running: dict[str, dict[str, str]] = defaultdict(dict)
+    for replica, pod in facts.current.items():
+        for container in pod.containers if not pod.over else ():
+            if container.started:
+                running[_image(facts, replica, container.name)][pod.node] = str(replica)
+    for replica, pod in facts.current.items():
+        found = problem(facts, replica, pod) if pod.node and not pod.over and not pod.deleting else None
+        if found and found.reason in IMAGE_REASONS:
+            others = running.get(_image(facts, replica, found.container), {})
+            if others and pod.node not in others:
+                return pod.node, next(iter(others.values()))
+    return "", ""
+
+
+def _image(facts: Facts, replica: Replica, container: str) -> str:
+    """Return the image that the template has for a container; the kubelet may report it by another name."""
+    spec = as_mapping(facts.group(replica).template.get("spec"))
+    listed = [as_mapping(one) for part in ("containers", "initContainers") for one in as_sequence(spec.get(part))]
+    return next((parse_text(one.get("image")) for one in listed if one.get("name") == container), "")
 
 
 def set_up_failure(events: Iterable[Document]) -> str:

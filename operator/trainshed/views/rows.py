@@ -156,6 +156,8 @@ def _unready(status: Status, job: Document) -> str:
         return ""
     if first := next(iter(status.waiting), None):
         return f"{first.role.lower()}{'-' if first.count == 1 else ' '}{first.indexes}: {first.message}"
+    if status.recovers and status.recent_restarts and status.failure:
+        return status.failure.message
     if times := status.retries.total - status.retries.used:
         restarted = "once" if times == 1 else f"{times} times"
         return f"the kubelet has restarted containers {restarted}: trainshed explain {with_namespace(job)} says why"

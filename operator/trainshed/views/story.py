@@ -13,7 +13,7 @@ from trainshed.api.framework import own_container
 from trainshed.api.job import QUEUE_LABEL, CleanPodPolicy, Document, ReplicaGroup, RestartPolicy
 from trainshed.api.objects import Phase
 from trainshed.api.quantities import requests
-from trainshed.api.status import Condition, ConditionType, Failure
+from trainshed.api.status import Condition, ConditionType, Failure, Status
 from trainshed.client.kueue_reader import Queue
 from trainshed.fit.amounts import times, total
 from trainshed.fit.quotas import never_fits, pod_charge
@@ -97,6 +97,7 @@ HEADLINES = {
 QUEUED = "has waited for Kueue for {since}: {left}."
 STANDS = "has been running for {since}, without progress for {still}: {ready}."
 AGAIN = "was resumed {since} ago and does not run yet: {ready}."
+RECOVERS = "has not run as a whole since a failure {since} ago: {ready}."
 DELETED = "is being deleted."
 ELSEWHERE = "is managed by {manager}: Trainshed does nothing for it."
 UNSEEN = "was created {created} ago, and has no status: Trainshed has not seen it yet."
@@ -109,7 +110,7 @@ def headline(facts: Facts, document: Document, queue: Queue | None) -> str:
     ready = sum(count.ready for count in facts.observed.replica_statuses.values())
     words = {
         "created": _ago(facts, job.created or facts.now),
-        "since": _ago(facts, (resumed or decisive).changed) if decisive else "",
+        "since": _ago(facts, _since(status, resumed or decisive)) if decisive else "",
         "ready": f"{share(ready, job.size, 'replica')} ready",
         "still": _ago(facts, still) if (still := training_story.still_since(facts)) else "",
         "left": "its pods are being deleted" if facts.snapshot.pods else "it has no pods",
@@ -127,9 +128,16 @@ def headline(facts: Facts, document: Document, queue: Queue | None) -> str:
         sentence = ELSEWHERE
     elif queue and decisive and decisive.type is ConditionType.SUSPENDED:
         sentence = QUEUED
+    elif decisive and decisive.type is ConditionType.RUNNING and status.recovers:
+        sentence = RECOVERS
     elif words["still"] and decisive and decisive.type is ConditionType.RUNNING:
         sentence = STANDS
     return f"{job.kind} {job.namespace}/{job.name} {sentence.format_map(words)}"
+
+
+def _since(status: Status, decisive: Condition) -> datetime:
+    begun = status.time_spent.since if decisive.type is ConditionType.RUNNING and status.recovers else None
+    return begun or decisive.changed
 
 
 def _ago(facts: Facts, time: datetime) -> str:
@@ -333,6 +341,13 @@ def _not_offered(facts: Facts, absent: Sequence[str]) -> str:
     return cluster_advice.NOT_OFFERED.format(names=" nor ".join(names)) if names else ""
 
 
+def _specific(facts: Facts, reason: str, message: str) -> str:
+    """Return what to do about a reason by what else is known of the job; empty if that does not matter."""
+    if advice.BY_REASON.get(reason) == advice.IMAGE and all(found := replica_states.without_image(facts)):
+        return advice.IMAGE_ELSEWHERE.format(node=found[0], other=found[1], job="{job}")
+    return _no_quota(facts, reason, message)
+
+
 def _no_quota(facts: Facts, reason: str, message: str) -> str:
     """Return what to do about a quota that has too little for the job alone; empty if it may have room one day."""
     if reason != QUOTA_EXCEEDED:
@@ -350,14 +365,14 @@ def _while_it_waits(facts: Facts, decisive: Condition) -> str:
     reasons = [(decisive.reason, decisive.message)] if decisive.type is ConditionType.BLOCKED else []
     reasons += waiting_for(facts)
     reasons += [(item.reason, item.message) for item in status.waiting if item.reason == NOT_CREATED]
-    if found := next(filter(None, (_no_quota(facts, *one) or advice.for_waiting(*one) for one in reasons)), ""):
+    if found := next(filter(None, (_specific(facts, *one) or advice.for_waiting(*one) for one in reasons)), ""):
         return found
     if any(item.container for item in status.waiting):
         return advice.BESIDE
     if early := training_story.seconds_missing(status, seconds := facts.job.policy.deadline):
         return advice.TOO_LATE.format(seconds=training_story.enough(early + (seconds or 0)), job="{job}")
-    often = status.failure and len(status.recent_restarts) >= attempts.PATTERN
-    if status.failure and often:
+    often = len(status.recent_restarts) >= attempts.PATTERN
+    if status.failure and (often or status.recovers):
         return advice.for_failure(status.failure, over=False)
     goes_on = decisive.type is ConditionType.RUNNING and not status.ending
     return advice.HANGS if goes_on else ""

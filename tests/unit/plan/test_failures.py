@@ -99,6 +99,25 @@ def test_a_pod_evicted_for_using_more_disk_than_it_may_is_its_own_fault(message)
     assert told(replace(pod, disruption="TerminationByKubelet"))[0] == "Disruption"
 
 
+@pytest.mark.parametrize(
+    ("reason", "disruption", "known"),
+    [
+        ("Evicted", "TerminationByKubelet", "Evicted"),
+        ("Terminated", "TerminationByKubelet", "Terminated"),
+        ("Preempting", "TerminationByKubelet", "Preempting"),
+        ("", "TerminationByKubelet", "TerminationByKubelet"),
+        ("NodeLost", "DeletionByTaintManager", "DeletionByTaintManager"),
+        ("", "PreemptionByScheduler", "PreemptionByScheduler"),
+    ],
+)
+def test_of_a_pod_that_a_kubelet_removes_its_exact_reason_and_words_are_known(reason, disruption, known):
+    own = Container("pytorch", exit_code=137, reason="Error", message="step 7", started=at(1), finished=at(5))
+    pod = a_pod("worker-1", "Failed", reason=reason, message="low on memory", disruption=disruption, containers=(own,))
+    found = failure(pod, "pytorch", at(9))
+    words = "low on memory" if known == reason else "step 7"
+    assert (found.kind, found.reason, found.termination_message) == ("Disruption", known, words)
+
+
 @pytest.mark.fault("H6")
 def test_an_exit_code_that_is_not_the_programs_is_none():
     for reason in ("StartError", "ContainerCannotRun"):

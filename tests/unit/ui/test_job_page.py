@@ -26,13 +26,17 @@ UNDERSTOOD = {
     "image-pull": (
         "Blocked",
         "worker-1 on gpu-node-03: image registry.example/train:1 cannot be pulled",
-        "Check its name",
+        "master-0 runs the same image, so its name is right: look at gpu-node-03",
     ),
     "quota": ("Blocked", "exceeded quota: gpus", "asks for 32 of the 24 requests.nvidia.com/gpu"),
     "unschedulable-gpu": ("Blocked", "4 Insufficient nvidia.com/gpu", "Request less, add nodes, or wait"),
     "crash-loop": ("Blocked", "ValueError: bad batch: label 10 is out of range", "Fix the program: trainshed logs"),
     "oom-killed": ("Failed", "worker-1 on gpu-node-03 was OOMKilled (limit 64Gi)", "Raise resources.limits.memory"),
-    "evicted": ("Running", "worker-1: waiting on gpu-node-05", "was terminated by the kubelet"),
+    "evicted": (
+        "Restarting",
+        "worker-1 on gpu-node-03 was evicted by the kubelet 29 min 41 s after start: The node was low on resource",
+        "Request what the program uses",
+    ),
     "stalled": (
         "Stalled",
         "no progress for 20m, noticed 10m ago: no step since step 2940 at 2026-01-01T12:49:40Z",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.builders import T0, a_pod, at, run_policy, running, seen
-from support.job_stories import STORIES, a_training, fails, ready, told
+from support.job_stories import IMAGE, STORIES, a_training, fails, ready, told
 from support.replace import replace
 from trainshed import client
 from trainshed.api.objects import Container, TerminatedState
@@ -243,6 +243,23 @@ def test_the_limit_that_has_ended_the_job_is_named_once():
     lines = as_printed(told(job, (60, pods, {}), start=True)).splitlines()
     (line,) = [line for line in lines if "not retried" in line]
     assert line.endswith("not retried: containers were restarted 2 times in place (backoffLimit 2)"), lines
+
+
+@pytest.mark.parametrize(
+    ("place", "others_run", "is_node"),
+    [("node-c", True, True), ("node-b", True, False), ("node-c", False, False)],
+)
+def test_an_image_that_other_nodes_have_pulled_is_no_wrong_name(place: str, others_run: bool, is_node: bool):
+    job, own = a_training(), Container("pytorch", waiting=True, reason="ImagePullBackOff", image=IMAGE)
+    waits = a_pod("worker-1", "Pending", node=place, created=T0, scheduled=at(1), containers=(own,))
+    pods = ready(job, waits)
+    if not others_run:
+        pods = [
+            replace(one, ready=False, containers=tuple(replace(each, started=None) for each in one.containers))
+            for one in pods
+        ]
+    advised = told(job, (60, pods, {}), start=True).chapters[-1].lines[0]
+    assert (f"look at {place}" in advised, "Check its name" in advised) == (is_node, not is_node)
 
 
 @pytest.mark.parametrize(("second", "is_late"), [(20, False), (60, True)])

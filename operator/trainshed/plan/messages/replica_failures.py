@@ -34,6 +34,8 @@ KNOWN: Mapping[str, str] = MappingProxyType(
         "DeletionByTaintManager": "was evicted from its node because of a taint (DeletionByTaintManager)",
         "DeletionByPodGC": "was removed after its node was lost (DeletionByPodGC)",
         "TerminationByKubelet": "was terminated by the kubelet (TerminationByKubelet)",
+        **dict.fromkeys(("Terminated", "Shutdown"), "was terminated by the shutdown of its node"),
+        **dict.fromkeys(("Preempting", "Preempted"), "was stopped by the kubelet to make room for a critical pod"),
         "NodeLost": "was lost with its node (NodeLost)",
         "NoProgress": "made no progress",
     }
