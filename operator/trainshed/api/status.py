@@ -28,7 +28,8 @@ DEADLINE, BACKOFF_LIMIT, STARTUP_DEADLINE = LIMITS = (
     "backoffLimit",
     "trainshed.dev/startup-deadline",
 )
-
+#: The classes of failures that do not count against backoffLimit: of the cluster, and of pods that others have removed.
+FREE = ("Infrastructure", "Disruption")
 
 #: Names and values of what a training measures.
 Metrics = tuple[tuple[str, str], ...]
@@ -141,6 +142,11 @@ class Restart(msgspec.Struct, frozen=True):
     recovery_seconds: int | None = None
     total_running_seconds: int | None = None
     lost_work_seconds: int | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """True if it does not count against backoffLimit."""
+        return self.kind in FREE
 
 
 class Straggler(msgspec.Struct, frozen=True):
@@ -340,6 +346,11 @@ class Status(msgspec.Struct, frozen=True):
         """False if the job is over, ends, is suspended or Stalled: then no time is known that remains."""
         stands = self.true(ConditionType.STALLED) or self.true(ConditionType.SUSPENDED)
         return not (self.over or self.ending or stands)
+
+    @property
+    def restarts(self) -> int:
+        """The restarts of all kinds, with those of the last ones that do not count against a limit."""
+        return self.retries.total + sum(one.is_free for one in self.recent_restarts)
 
     @property
     def recovers(self) -> bool:

@@ -10,13 +10,12 @@ from msgspec.structs import replace
 
 from trainshed.api.job import RestartPolicy
 from trainshed.api.objects import Container, NodeReport, Phase, Pod
-from trainshed.api.status import Failure
+from trainshed.api.status import FREE, Failure
 
 from .messages.phrases import ended_early
 
 APPLICATION = "Application"
-INFRASTRUCTURE = "Infrastructure"
-DISRUPTION = "Disruption"
+INFRASTRUCTURE, DISRUPTION = FREE
 CASCADING = "Cascading"
 #: The job as a whole made no progress (see `hangs.py`); no pod has this class by itself.
 HANG = "Hang"
@@ -340,12 +339,6 @@ def _failed_before_removal(pod: Pod, ended: Container | None) -> bool:
     return ended.finished is not None and pod.deletion_requested is not None and ended.finished < pod.deletion_requested
 
 
-def _said(pod: Pod, reason: str, ended: Container | None) -> str:
-    """Return what the program, or who ended the pod, says of it; where that is the kubelet, its words come first."""
-    texts = ((ended.message if ended else ""), pod.message)
-    return next(filter(None, reversed(texts) if reason == pod.reason else texts), "")
-
-
 def _failure(pod: Pod, kind: str, reason: str, ended: Container | None, since: datetime) -> Failure:
     ran = ended is not None and reason not in NEVER_RAN
     return Failure(
@@ -354,7 +347,7 @@ def _failure(pod: Pod, kind: str, reason: str, ended: Container | None, since: d
         reason=reason,
         exit_code=ended.exit_code if ended and ran else None,
         node=pod.node,
-        termination_message=_said(pod, reason, ended).strip()[-TERMINATION_MESSAGE_LIMIT:],
+        termination_message=((ended.message if ended else "") or pod.message).strip()[-TERMINATION_MESSAGE_LIMIT:],
         time=ended.finished if ended and ended.finished else since,
         container=ended.name if ended and ended.init else "",
     )

@@ -55,7 +55,7 @@ def with_time_spent(facts: Facts, after: Status) -> Status:
         if after.restarts_pods(before):
             spent = spent.moved(JobPhase.RESTART, now)
     if _stopped(after):
-        spent = spent.moved(_phase_of_stopped(facts, after), now)
+        spent = _with_end(facts, after, spent).moved(_phase_of_stopped(facts, after), now)
     elif _stopped(before):
         spent = spent.moved(JobPhase.SCHEDULING, now)
     lost = _lost_work(facts, after)
@@ -110,6 +110,18 @@ def _with_hang(facts: Facts, after: Status, spent: TimeSpent) -> TimeSpent:
     if before and known is None and after.true(ConditionType.RUNNING) and spent.phase is JobPhase.STALLED:
         return spent.moved(JobPhase.RUNNING, min((time for time in moved if time > before.changed), default=facts.now))
     return spent
+
+
+def _with_end(facts: Facts, after: Status, spent: TimeSpent) -> TimeSpent:
+    """Return the same with what follows the failure that ends the job as a part of its end: nothing restarts then."""
+    fails = after.true(ConditionType.FAILED) or after.true(ConditionType.FAILURE_TARGET)
+    if spent.phase is not JobPhase.RESTART or spent.since is None or after.failure is None or not fails:
+        return spent
+    runs = (facts.own_container(pod) for pod in facts.current.values())
+    ends = (own.before.finished for own in runs if own and own.before and own.before.finished)
+    if any(time >= spent.since for time in (*(one.time for one in after.recent_restarts), *ends)):
+        return spent.moved(JobPhase.TEARDOWN, min(after.failure.time, facts.now))
+    return replace(spent, phase=JobPhase.TEARDOWN)
 
 
 def _lost_work(facts: Facts, after: Status) -> int:

@@ -12,7 +12,7 @@ from trainshed.api.job import Job, Replica
 from trainshed.api.job_annotations import FORCE_DELETE_AFTER, HANG_DEADLINE
 from trainshed.api.objects import Phase
 from trainshed.api.status import STARTUP_DEADLINE, ConditionType, Restart
-from trainshed.api.time_spent import JobPhase
+from trainshed.api.time_spent import ALL_RUN, JobPhase
 from trainshed.plan.facts import Facts
 from trainshed.plan.failures import APPLICATION, HANG
 from trainshed.plan.hangs import FLOOR
@@ -92,7 +92,7 @@ def _spans(facts: Facts, rows: Sequence[Row]) -> Iterator[Span]:
 
 def _ran(facts: Facts, begin: datetime, end: datetime, *, lasts: bool = False) -> Span:
     """Return a time in which the job ran, as far as is known: of restarts by the kubelet the status has only sums."""
-    spent, known = facts.status.time_spent, facts.status.recent_restarts
+    spent, known = facts.status.time_spent, facts.status.recent_restarts or facts.current
     if spent.total(JobPhase.RESTART) and not known and facts.status.retries.in_place:
         ran, took = (exact(spent.total(phase)) for phase in (JobPhase.RUNNING, JobPhase.RESTART))
         return Span(
@@ -104,21 +104,48 @@ def _ran(facts: Facts, begin: datetime, end: datetime, *, lasts: bool = False) -
 def _known(facts: Facts, rows: Sequence[Row], end: datetime) -> Iterator[Span]:
     """Yield the times in which the job did not run."""
     status, spent = facts.status, facts.status.time_spent
-    restarts = status.recent_restarts
     yield from _beginning(facts, rows)
-    for item in restarts:
-        is_last = item is restarts[-1] and spent.phase is JobPhase.RESTART
-        took = timedelta(seconds=item.recovery_seconds or 0)
-        until = end if is_last else item.time + took
-        yield Span(Act.RESTART, item.time, until, lasts=is_last and not status.completion)
+    yield from _restarts(facts, end)
+    yield from _in_place(rows)
     yield from _suspension(facts)
-    if (
-        spent.phase
-        and spent.since
-        and spent.phase not in (JobPhase.RUNNING, *((JobPhase.RESTART,) if restarts else ()))
-    ):
+    if spent.phase and spent.since and spent.phase is not JobPhase.RUNNING:
         until = facts.now if spent.phase is JobPhase.TEARDOWN else end
         yield Span(Act(spent.phase), spent.since, until, lasts=True)
+    elif status.true(ConditionType.FAILED) and status.failure:
+        took = timedelta(seconds=spent.total(JobPhase.TEARDOWN))
+        yield Span(Act.TEARDOWN, status.failure.time, status.failure.time + took)
+
+
+def _restarts(facts: Facts, end: datetime) -> Iterator[Span]:
+    """Yield the restarts by the operator: each lasts until all replicas ran again, as their time is counted.
+
+    That is as long before the next failure as they ran then. Where there are other times between, or nothing has
+    counted them, it is until the replicas ran of which the status says that.
+    """
+    status, spent = facts.status, facts.status.time_spent
+    restarts, known = status.recent_restarts, spent.until(facts.now)
+    goes_on = spent.phase in ALL_RUN or (status.over and spent.phase is not JobPhase.RESTART)
+    stop = status.failure.time if status.true(ConditionType.FAILED) and status.failure else end
+    following = [(item.time, item.total_running_seconds) for item in restarts[1:]]
+    following.append((stop, known.total(*ALL_RUN) if goes_on else None))
+    is_simple = not (status.retries.in_place or known.total(JobPhase.SUSPENDED))
+    for item, (time, total) in zip(restarts, following, strict=False):
+        if spent.phase is JobPhase.RESTART and spent.since and item.time >= spent.since:
+            return  # it is the present phase
+        until = item.time + timedelta(seconds=item.recovery_seconds or 0)
+        if is_simple and item.total_running_seconds is not None and total is not None:
+            until = time - timedelta(seconds=total - item.total_running_seconds)
+        yield Span(Act.RESTART, item.time, max(item.time, until))
+
+
+def _in_place(rows: Sequence[Row]) -> Iterator[Span]:
+    """Yield the times in which a kubelet started a container again: then not all replicas ran."""
+    for row in rows:
+        for span in row.spans:
+            if span.act is Act.BACK_OFF:
+                yield replace(span, act=Act.RESTART, note=f"{row.name} was started again in its pod")
+            elif span.act is Act.EARLIER:
+                yield replace(span, note=f"{row.name}: {span.note}")
 
 
 def _beginning(facts: Facts, rows: Sequence[Row]) -> Iterator[Span]:

@@ -12,7 +12,7 @@ from trainshed.api.objects import Container, Pod
 from trainshed.api.status import BACKOFF_LIMIT, MAX_RECENT_RESTARTS, Condition, ConditionType, Failure, Restart
 from trainshed.plan import waiting
 from trainshed.plan.facts import Facts
-from trainshed.plan.failures import APPLICATION, HANG, TERMINATED
+from trainshed.plan.failures import APPLICATION, TERMINATED
 from trainshed.plan.messages import replica_failures
 from trainshed.plan.messages.phrases import last_line, plural, share
 from trainshed.plan.messages.replica_failures import KNOWN, exited
@@ -67,7 +67,7 @@ def restart(now: datetime, item: Restart, ran: int = 0) -> str:
     again += f"; {exact(item.lost_work_seconds)} of training were done again" if item.lost_work_seconds else ""
     were = "was" if item.replicas_restarted == 1 else "were"
     what = f"{plural(item.replicas_restarted, 'replica')} {were} restarted"
-    free = "" if item.kind in (APPLICATION, HANG) else "; not counted against backoffLimit"
+    free = "; not counted against backoffLimit" if item.is_free else ""
     return f"{_ago(now, item.time)}: {item.replica or 'the job'}{where} {how}{after}; {what}{again}{free}"
 
 

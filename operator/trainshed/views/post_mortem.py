@@ -56,7 +56,7 @@ def summary(document: Document, versions: Versions, now: datetime) -> Table:
         ("Started", _time(status.start)),
         ("Deleted" if was_deleted(document) else "Ended", _time(ended)),
         ("Ran", human(((ended or now) - status.start).total_seconds()) if status.start else ""),
-        ("Restarts", str(status.retries.total)),
+        ("Restarts", str(status.restarts)),
         ("Availability", availability),
         ("Goodput", goodput),
         ("Training", status.progress),

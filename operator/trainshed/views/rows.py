@@ -58,7 +58,7 @@ def row(job: Document, now: datetime, *, namespaces: bool, wide: bool) -> tuple[
         full_name(job),
         status.current_state,
         parse_text(raw.get("ready")) or NONE,
-        str(status.retries.total),
+        str(status.restarts),
         age(created(job), now),
         *(_wide(job, status, now) if wide else ()),
         why(status, job),

@@ -147,7 +147,17 @@ TABLE = {
     "it fails for good": (
         pair(restart="Never"),
         start(worker={"ended": 100, "code": 1}),
-        *([0, 103], {}, STARTED | {"Running": 60, "Restart": 3}),
+        *([0, 103], {}, STARTED | {"Running": 60, "Teardown": 3}),
+    ),
+    "it fails for good before all run again": (
+        pair(),
+        [*start(**FAILS), *start(110, 1, master={"ended": 140, "code": 1})],
+        *([0, 102, 143], {}, STARTED | {"Running": 60, "Restart": 40, "Teardown": 3}),
+    ),
+    "its deadline is over while a container is started again": (
+        pair(restart="OnFailure", policy=run_policy(deadline=110)),
+        start(**IN_PLACE),
+        *([0, 112], {}, STARTED | {"Running": 60, "Restart": 12}),
     ),
     "a container is started again in its pod": (
         pair(restart="OnFailure"),

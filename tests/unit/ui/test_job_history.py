@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+
+import msgspec
 import pytest
 
 from support.broken_jobs import BROKEN, REPLICAS, WELL, again, every, lives, training
 from support.builders import T0, at
 from support.played_jobs import Life, Play, a_document
 from trainshed.ui import job_history
+from trainshed.ui.drawings import time_bar
 from trainshed.ui.job_history import History
 from trainshed.ui.replica_history import Span
 from trainshed.ui.seen_facts import facts_of, lives_of
@@ -34,7 +39,7 @@ def test_each_restart_is_a_span_from_the_failure_until_the_job_ran_again():
     play, now = WELL["healthy"]()
     assert seconds(history_of(play, now).spans) == [
         *(("Scheduling", 0, 2), ("ImagePull", 2, 21), ("Running", 21, 1500)),
-        *(("Restart", 1500, 1547), ("Running", 1547, 5400)),
+        *(("Restart", 1500, 1548), ("Running", 1548, 5400)),
     ]
 
 
@@ -51,11 +56,52 @@ def test_a_job_that_stands_still_is_stalled_from_its_last_step_on():
     assert seconds(history_of(play, now).spans)[-2:] == [("Running", 31, 2980), ("Stalled", 2980, 4200)]
 
 
-def test_restarts_by_the_kubelet_before_the_last_have_only_their_sums():
+@pytest.mark.parametrize("name", [*sorted({*BROKEN, *WELL} - {"crash-loop"})])
+def test_the_timeline_of_a_job_and_the_bar_of_its_time_have_the_same_sums(name):
+    """Of crash loops the kubelet keeps the last runs only."""
+    play, now = (BROKEN | WELL)[name]()
+    drawn, told = Counter[str](), Counter[str]()
+    for one in history_of(play, now).spans:
+        drawn[one.act] += one.seconds
+    for part in time_bar.parts(play.file(now).status, at(now)):
+        told[part.act] += part.seconds
+    assert drawn == told
+
+
+def test_a_job_whose_replica_has_failed_for_good_does_not_restart():
+    play, now = BROKEN["liveness-probe"]()
+    assert seconds(history_of(play, now).spans)[-2:] == [("Running", 31, 900), ("Teardown", 900, 960)]
+    gone = tuple(replace(one, deleted=970, removed=990) for one in play.lives)
+    later = history_of(replace(play, lives=gone, extra=(960,)), 1000)
+    assert seconds(later.spans)[-2:] == [("Running", 31, 900), ("Teardown", 900, 991)]
+
+
+def test_restarts_of_containers_are_restarts_of_the_job_as_far_as_the_kubelet_keeps_them():
     play, now = BROKEN["crash-loop"]()
-    found = history_of(play, now).spans
+    assert seconds(history_of(play, now).spans)[2:] == [
+        *(("Earlier", 24, 108), ("Running", 108, 113), ("Restart", 113, 160)),
+    ]
+
+
+def test_restarts_of_containers_whose_pods_are_gone_have_only_their_sums():
+    play, now = BROKEN["crash-loop"]()
+    facts = facts_of(msgspec.structs.replace(play.file(now), pods=()), at(now))
+    assert facts
+    found = job_history.history(facts, ()).spans
     assert [str(one.act) for one in found] == ["Scheduling", "ImagePull", "Earlier", "Restart"]
     assert found[2].note.startswith("it ran for 16s in all; restarts of containers took ")
+
+
+def test_a_restart_after_a_suspension_lasts_until_the_replicas_ran_of_which_the_status_says_so():
+    """How long all replicas ran says nothing of when, if other times are between."""
+    play, now = WELL["healthy"]()
+    file = play.file(now)
+    spent = msgspec.structs.replace(file.status.time_spent, seconds={**file.status.time_spent.seconds, "Suspended": 9})
+    status = msgspec.structs.replace(file.status, time_spent=spent)
+    facts = facts_of(msgspec.structs.replace(file, status=status), at(now))
+    assert facts
+    spans = [one for one in seconds(job_history.history(facts, ()).spans) if one[0] == "Restart"]
+    assert spans == [("Restart", 1500, 1547)]
 
 
 def test_attempts_whose_pods_were_not_seen_are_taken_from_the_status():

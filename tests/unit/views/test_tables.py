@@ -6,7 +6,7 @@ import pytest
 
 from support.builders import a_job, a_pod, at, look, pods_of, printed, replace, running
 from trainshed.api import status_codec
-from trainshed.api.status import ConditionType, Retries, Status, Waiting
+from trainshed.api.status import ConditionType, Restart, Retries, Status, Waiting
 from trainshed.api.time_spent import JobPhase, TimeSpent
 from trainshed.api.training import trainer_status
 from trainshed.cli import tables
@@ -90,6 +90,14 @@ def test_tables_say_that_a_job_is_stalled_and_not_how_long_it_still_takes(step: 
     assert (progress, why) == (shown, "Stalled: no step since step 7 at 2026-01-01T12:00:00Z")
     columns = printed(replace(look(job, *pods_of(job)), status=status))
     assert (columns["Progress"], columns["Stalled"]) == (shown, "no step since step 7 at 2026-01-01T12:00:00Z")
+
+
+def test_a_row_counts_the_restarts_that_are_free_too():
+    job = a_job("PyTorchJob", master=1, worker=1)
+    kinds = ("Disruption", "Infrastructure", "Application")
+    known = tuple(Restart(at(n), n, "worker-0", "", kind, "", None, 2) for n, kind in enumerate(kinds))
+    status = replace(running(job), recent_restarts=known, retries=Retries(used=1, container_restarts=2))
+    assert rows.row(document(job, status), at(60), namespaces=False, wide=False)[3] == "5"
 
 
 def test_a_row_says_that_a_job_will_be_stopped_before_its_training_ends():
