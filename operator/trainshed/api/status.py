@@ -143,11 +143,6 @@ class Restart(msgspec.Struct, frozen=True):
     total_running_seconds: int | None = None
     lost_work_seconds: int | None = None
 
-    @property
-    def is_free(self) -> bool:
-        """True if it does not count against backoffLimit."""
-        return self.kind in FREE
-
 
 class Straggler(msgspec.Struct, frozen=True):
     """A rank that lags behind the others of a job that advances; `pod` and `node` are "" if they are not known."""
@@ -350,7 +345,7 @@ class Status(msgspec.Struct, frozen=True):
     @property
     def restarts(self) -> int:
         """The restarts of all kinds, with those of the last ones that do not count against a limit."""
-        return self.retries.total + sum(one.is_free for one in self.recent_restarts)
+        return self.retries.total + sum(one.kind in FREE for one in self.recent_restarts)
 
     @property
     def recovers(self) -> bool:

@@ -303,6 +303,11 @@ def _ended_from_outside(pod: Pod, ended: Container | None) -> tuple[str, str] | 
     return (kind, pod.reason) if kind else None
 
 
+def given_up(pod: Pod, failure: Failure) -> datetime:
+    """Return from when on a replica that has failed is no part of the training: what it does after SIGTERM is lost."""
+    return min(time for time in (failure.time, pod.disrupted, pod.deletion_requested) if time)
+
+
 def why_removed(pod: Pod) -> str:
     """Return why a pod is or was removed: of a kubelet its own reason, which says more than that it was a kubelet."""
     own = pod.reason if failure_class(pod.reason) == DISRUPTION else ""

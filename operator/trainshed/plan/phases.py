@@ -18,13 +18,12 @@ from msgspec.structs import replace
 from trainshed.api.coerce import EARLIEST, as_mapping, as_sequence
 from trainshed.api.framework import own_container
 from trainshed.api.job import ReplicaGroup
-from trainshed.api.status import SAME_REPORT_INTERVAL, ConditionType, Restart, Status
+from trainshed.api.status import ConditionType, Status
 from trainshed.api.time_spent import ALL_RUN, JobPhase, TimeSpent
 
-from . import hangs, restarts
+from . import hangs, lost_work, restarts
 from .conditions import MAX_CLOCK_SKEW
 from .facts import Facts
-from .failures import DISRUPTION
 from .pod_stages import Change, Course, Stage, history, usual_course, with_readiness
 
 #: The phase of a job whose replicas are all at least that far.
@@ -58,23 +57,15 @@ def with_time_spent(facts: Facts, after: Status) -> Status:
         spent = _with_end(facts, after, spent).moved(_phase_of_stopped(facts, after), now)
     elif _stopped(before):
         spent = spent.moved(JobPhase.SCHEDULING, now)
-    lost = _lost_work(facts, after)
+    lost = lost_work.seconds(facts, after)
     spent = replace(spent, lost_work=spent.lost_work + lost)
     history, known = list(after.recent_restarts), {(one.time, one.attempt) for one in before.recent_restarts}
     for number, restart in enumerate(history):
         if (restart.time, restart.attempt) not in known:  # what the job has run has just ended with it
             history[number] = replace(restart, total_running_seconds=spent.total(*ALL_RUN))
-    if lost and history and _is_cause(facts, history[-1]):
+    if lost and history and lost_work.is_cause(facts, history[-1]):
         history[-1] = replace(history[-1], lost_work_seconds=(history[-1].lost_work_seconds or 0) + lost)
     return replace(after, time_spent=spent, recent_restarts=tuple(history))
-
-
-def _is_cause(facts: Facts, restart: Restart) -> bool:
-    """Return whether work may have been lost by this restart: after the last report, and not before a suspension."""
-    begun, last = facts.status.start, facts.status.trainer
-    late = SAME_REPORT_INTERVAL + timedelta(seconds=facts.job.checkpoint_grace or 0)
-    after_report = last is not None and restart.time > last.updated - late
-    return after_report and (begun is None or restart.time >= begun)
 
 
 def _with_first_report(facts: Facts, spent: TimeSpent) -> TimeSpent:
@@ -103,7 +94,7 @@ def _with_hang(facts: Facts, after: Status, spent: TimeSpent) -> TimeSpent:
 
     It begins with the last progress, and ends with the next one; or as `Running` does, if there is none.
     """
-    known, moved = (after.condition(ConditionType.STALLED), hangs.moved(facts))
+    known, moved = after.condition(ConditionType.STALLED), hangs.moved(facts)
     if known and spent.phase is JobPhase.RUNNING:
         return spent.moved(JobPhase.STALLED, min((*moved, known.changed)))
     before = facts.status.condition(ConditionType.STALLED)
@@ -114,40 +105,15 @@ def _with_hang(facts: Facts, after: Status, spent: TimeSpent) -> TimeSpent:
 
 def _with_end(facts: Facts, after: Status, spent: TimeSpent) -> TimeSpent:
     """Return the same with what follows the failure that ends the job as a part of its end: nothing restarts then."""
-    fails = after.true(ConditionType.FAILED) or after.true(ConditionType.FAILURE_TARGET)
-    if spent.phase is not JobPhase.RESTART or spent.since is None or after.failure is None or not fails:
+    cause = after.failure if after.true(ConditionType.FAILED) or after.true(ConditionType.FAILURE_TARGET) else None
+    if spent.phase is not JobPhase.RESTART or spent.since is None or cause is None:
         return spent
     runs = (facts.own_container(pod) for pod in facts.current.values())
-    ends = (own.before.finished for own in runs if own and own.before and own.before.finished)
-    if any(time >= spent.since for time in (*(one.time for one in after.recent_restarts), *ends)):
-        return spent.moved(JobPhase.TEARDOWN, min(after.failure.time, facts.now))
-    return replace(spent, phase=JobPhase.TEARDOWN)
-
-
-def _lost_work(facts: Facts, after: Status) -> int:
-    """Return the seconds of training that are done again: from the step with which a new run began to the last one.
-
-    A report of a run that began after the last stored report, and after a container of the job began, shows it once.
-    The last report of the run before may not be stored. The steps that a disrupted run made in its grace period are no
-    part of `Running`.
-    """
-    last, report = facts.status.trainer, facts.snapshot.training
-    if after.trainer == last or last is None or report is None or last.step is None:
-        return 0
-    if report.first_step is None or report.began is None:
-        return 0
-    step, time = last.step, last.updated
-    if report.left_step is not None and report.left and report.left_step >= step:
-        step, time = report.left_step, report.left
-    pace, again = last.steps_per_second or report.steps_per_second, step - report.first_step
-    if report.began <= last.updated or again <= 0 or not pace:
-        return 0
-    runs = (facts.own_container(pod) for pod in facts.current.values())
-    if not any(own and own.started and own.started > last.updated for own in runs):
-        return 0
-    cause = next((one for one in after.recent_restarts[-1:] if _is_cause(facts, one)), None)
-    beyond = (time - cause.time).total_seconds() if cause and cause.kind == DISRUPTION else 0
-    return max(0, int(again / pace - max(0, beyond)))
+    ends = (own.before.finished for own in runs if own and own.before)
+    again = max(filter(None, (*ends, *(one.time for one in after.recent_restarts))), default=EARLIEST) >= spent.since
+    return (
+        spent.moved(JobPhase.TEARDOWN, min(cause.time, facts.now)) if again else replace(spent, phase=JobPhase.TEARDOWN)
+    )
 
 
 def _stopped(status: Status) -> bool:

@@ -13,6 +13,7 @@ from trainshed.api.status import Failure
 from trainshed.api.time_spent import JobPhase
 
 from .facts import Facts
+from .failures import given_up
 
 
 class Stage(IntEnum):
@@ -111,8 +112,7 @@ def history(
         found += [(start, Stage.RUNS), *([(end, Stage.FAILED)] if end else [])]
     if over:
         found[-1] = found[-1][0], Stage.FINISHED
-    given_up = (failure.time, pod.disrupted, pod.deletion_requested) if failure else ()
-    until = min((time for time in given_up if time), default=None)
+    until = given_up(pod, failure) if failure else None
     latest = created
     for time, stage in found:
         if until and time >= until:

@@ -18,7 +18,7 @@ from trainshed.api.status import MAX_RECENT_RESTARTS, ConditionType, Failure, Re
 
 from . import failures
 from .facts import Facts, disappeared, hidden_replicas
-from .failures import APPLICATION, CASCADING, DISRUPTION
+from .failures import APPLICATION, CASCADING, DISRUPTION, given_up
 from .retry_delay import RESET_AFTER, backoff_seconds
 
 #: The number of pods that are replaced at a time with scope Replica; the rest follow later. Bounds the status.
@@ -341,9 +341,9 @@ def record_restart(facts: Facts, failed: FailureGroup, status: Status, cause: Fa
             status, recent_restarts=(*others, replace(last, replicas_restarted=last.replicas_restarted + replicas))
         )
     replica, failure = root_cause(failed)
-    known = cause if failed.root_cause else status.failure
+    known, pod = cause if failed.root_cause else status.failure, facts.current.get(replica)
     fresh = Restart(
-        time=failure.time,
+        time=given_up(pod, failure) if pod and failure.pod else failure.time,
         attempt=status.retries.used + 1,
         replica=str(replica) if failure.pod else "",
         node=failure.node,

@@ -9,7 +9,7 @@ from trainshed.api import foreign_text
 from trainshed.api.coerce import parse_text, parse_time
 from trainshed.api.job import Document, Replica
 from trainshed.api.objects import Container, Pod
-from trainshed.api.status import BACKOFF_LIMIT, MAX_RECENT_RESTARTS, Condition, ConditionType, Failure, Restart
+from trainshed.api.status import BACKOFF_LIMIT, FREE, MAX_RECENT_RESTARTS, Condition, ConditionType, Failure, Restart
 from trainshed.plan import waiting
 from trainshed.plan.facts import Facts
 from trainshed.plan.failures import APPLICATION, TERMINATED
@@ -67,7 +67,7 @@ def restart(now: datetime, item: Restart, ran: int = 0) -> str:
     again += f"; {exact(item.lost_work_seconds)} of training were done again" if item.lost_work_seconds else ""
     were = "was" if item.replicas_restarted == 1 else "were"
     what = f"{plural(item.replicas_restarted, 'replica')} {were} restarted"
-    free = "; not counted against backoffLimit" if item.is_free else ""
+    free = "; not counted against backoffLimit" if item.kind in FREE else ""
     return f"{_ago(now, item.time)}: {item.replica or 'the job'}{where} {how}{after}; {what}{again}{free}"
 
 

@@ -112,3 +112,29 @@ def test_the_last_steps_before_a_restart_count_though_the_next_run_reports_befor
         return status.time_spent.lost_work
 
     assert in_virtual_time(story()) == 18
+
+
+@pytest.mark.parametrize("seen_at", [101, 112])
+def test_what_a_run_trains_after_sigterm_is_no_lost_work_whenever_its_disruption_is_seen(seen_at):
+    """All run from 10 s on, a step a second; worker-0 is evicted at 100 s and ends at 110 s; step 70 comes next."""
+    job = a_job("PyTorchJob", master=1, worker=1, restart="ExitCode", created=T0)
+    runs = {"created": at(1), "scheduled": at(2), "started": 10, "container": "pytorch"}
+    pods = [a_pod("master-0", **runs), a_pod("worker-0", **runs)]
+    report = TrainerStatus(at(90), step=80, steps_per_second=1.0, first_step=1, began=at(11))
+    status = plan(
+        replace(seen(job, *pods, status=look(job, *pods, now=at(11)).status, now=at(90)), training=report)
+    ).status
+    removed = {"disruption": "EvictionByEvictionAPI", "disrupted": at(100), "grace": 30}
+    ended = {"phase": "Failed", "code": 143, "ended": 110} if seen_at > 110 else {"deleting": True}
+    evicted = replace(a_pod("worker-0", **runs | ended), **removed)
+    report = replace(report, updated=min(at(110), at(seen_at)), step=min(100, seen_at - 10))
+    status = plan(replace(seen(job, pods[0], evicted, status=status, now=at(seen_at)), training=report)).status
+    assert (status.recent_restarts[0].time, status.time_spent.since) == (at(100), at(100))
+    again = [
+        a_pod(name, **runs | {"started": 150, "created": at(120), "attempt": 1}) for name in ("master-0", "worker-0")
+    ]
+    report = TrainerStatus(
+        at(170), step=80, steps_per_second=1.0, first_step=70, began=at(160), left_step=100, left=at(110)
+    )
+    status = plan(replace(seen(job, *again, status=status, now=at(170)), training=report)).status
+    assert (status.time_spent.lost_work, status.recent_restarts[0].lost_work_seconds) == (20, 20)
