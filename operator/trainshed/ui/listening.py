@@ -32,9 +32,10 @@ class MalformedRequests(logging.Filter):
         self.count, self._said = 0, -SAID_EVERY
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is logged."""
-        if not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError)):
-            return True
+        """Return whether a record is logged; a browser that has left an open page is no error."""
+        error = record.exc_info[1] if record.exc_info else None
+        if not isinstance(error, HttpProcessingError):
+            return not isinstance(error, ConnectionResetError)
         self.count += 1
         if time.monotonic() - self._said < SAID_EVERY:
             return False

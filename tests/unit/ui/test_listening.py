@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gzip
 import logging
 import socket
 
@@ -63,8 +64,22 @@ async def test_malformed_requests_are_counted_and_said_once_a_minute_without_wha
     assert counted.count == 3
     assert caplog.messages == ["malformed requests that were refused since the start: 1"]
     assert "secret" not in caplog.text
-    record = logging.LogRecord("aiohttp.server", logging.ERROR, "", 0, "a fault of ours", (), None)
-    assert counted.filter(record)
+
+
+@pytest.mark.parametrize(("error", "is_said"), [(None, True), (ValueError(), True), (ConnectionResetError(), False)])
+def test_faults_are_said_but_not_that_a_browser_has_left(error: Exception | None, *, is_said: bool):
+    about = (type(error), error, None) if error else None
+    record = logging.LogRecord("aiohttp.server", logging.ERROR, "", 0, "a fault", (), about)
+    counted = MalformedRequests()
+    assert (counted.filter(record), counted.count) == (is_said, 0)
+
+
+def test_what_browsers_load_of_others_stays_small():
+    vendored = [
+        (module.STATIC / name).read_bytes() for name in ("idiomorph.min.js", "uPlot.iife.min.js", "uPlot.min.css")
+    ]
+    assert sum(map(len, vendored)) <= 64_000
+    assert sum(len(gzip.compress(content)) for content in vendored) <= 27_000
 
 
 async def answer(_site: object, _request: web.Request) -> web.Response:
