@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import shutil
 import signal
@@ -21,19 +22,20 @@ from trainshed.local import run as local_run
 from trainshed.local.node.host_paths import CREATED
 from trainshed.local.options import LocalJob, Options, Refused
 from trainshed.local.output import is_named
+from trainshed.local.paths import remove
 from trainshed.local.state_folder import make_private
 
 from . import checkpoints
 from .faults import FEWEST, AnyFault, OfReplica, Resize
-from .observation import Observation
+from .observation import Ending, Observation
 from .outcome import DrillOutcome, described
 from .rehearsal import Limits, Rehearsal
 from .verdict import Cause, FaultVerdict, Grade, judge, middle, unseen
 
 #: The folder with what drills have left, below the one that the user chooses.
 NAME = "trainshed-drills"
-#: Seconds of a quick drill, of the run without a fault in it, and with less of which no fault is tried.
-QUICK, QUICK_BASE, LEAST = 115.0, 25.0, 5.0
+#: Seconds of a quick drill, of the training without a fault in it, and with less of which no fault is tried.
+QUICK, QUICK_TRAINING, LEAST = 115.0, 15.0, 5.0
 
 
 class Interrupted(Exception):
@@ -77,11 +79,11 @@ class Drill:
         job = self._item.job
         name = f"{job.kind} {job.namespace}/{job.name}"
         self._options.say(f"drill of {name}: a run without a fault, then {len(self._options.faults)} with one each")
-        base = self._rehearse(None, None, self._limit(self._until_of_base(), steps=self._options.steps))
-        if base.state == "Failed":
+        base = self._rehearse(None, None, self._limit_of_base())
+        if base.state == "Failed" or base.ending is Ending.STUCK:
             why = next((end.last_line for end in reversed(base.ends) if end.code and end.last_line), "")
             raise Refused(
-                f"the job fails here without any fault: {base.message}"
+                f"the job fails here without any fault: {base.message or base.ending}"
                 + (f"\nits last line: {why}" if why else "")
                 + f"\nwhat it printed: {base.logs}/output.txt"
             )
@@ -97,7 +99,7 @@ class Drill:
                 self._options.say(line)
         kept = any(verdict.grade is not Grade.PASSED for verdict in verdicts)
         if not kept:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            remove(self.folder)
         seconds = round(time.monotonic() - self._began, 1)
         return DrillOutcome(name, sentences, tuple(verdicts), seconds, str(self.folder) if kept else "")
 
@@ -136,8 +138,11 @@ class Drill:
         loads = any(verdict.resumed_at and verdict.cause is not Cause.NEVER_LOADS for verdict in earlier)
         return judge(fault, base, seen, self._options.tolerance, loads=loads)
 
-    def _until_of_base(self) -> float:
-        return QUICK_BASE if self._options.quick else self._options.timeout
+    def _limit_of_base(self) -> Limits:
+        """Return when the run without a fault ends: of a quick drill it takes a part of the time, and starts apart."""
+        quick = self._options.quick
+        limit = self._limit(QUICK / 2 if quick else self._options.timeout, steps=self._options.steps)
+        return dataclasses.replace(limit, training=QUICK_TRAINING if quick else math.inf)
 
     def _limit(self, seconds: float, *, steps: int | None) -> Limits:
         end = time.monotonic() + seconds

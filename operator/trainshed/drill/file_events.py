@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import stat
 import struct
 import sys
 from collections.abc import Callable, Iterable
@@ -18,10 +19,14 @@ from zlib import crc32
 
 import msgspec
 
+from trainshed.local.paths import opened
+
 #: Events of inotify (linux/inotify.h): a file or folder is created, changed, closed, renamed away and to.
 CREATE, MODIFY, CLOSE_WRITE, MOVED_FROM, MOVED_TO = 0x100, 0x002, 0x008, 0x040, 0x080
 IS_DIRECTORY, OVERFLOW = 0x40000000, 0x4000
+ONLY_FOLDERS, NO_LINKS = 0x01000000, 0x02000000
 WANTED = CREATE | MODIFY | CLOSE_WRITE | MOVED_FROM | MOVED_TO
+FLAGS = ctypes.c_uint32(WANTED | ONLY_FOLDERS | NO_LINKS)
 HEAD = struct.Struct("iIII")
 #: The most folders that are watched, and events that are kept; the bytes by which a file is known again; bytes read.
 MOST_FOLDERS, MOST_EVENTS, BEGINNING, CHUNK = 5_000, 50_000, 4_096, 1 << 16
@@ -85,9 +90,9 @@ class FileEvents:
             self.problem = f"the job writes in more than {MOST_FOLDERS} folders, of which not all are watched"
             return
         try:
-            number = _inotify("inotify_add_watch", self._descriptor, os.fsencode(folder), ctypes.c_uint32(WANTED))
+            number = _inotify("inotify_add_watch", self._descriptor, os.fsencode(folder), FLAGS)
         except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES):
                 self.problem = f"{folder} cannot be watched: {error.strerror}"
             return
         self._folders[number] = folder
@@ -153,6 +158,25 @@ def writers(path: Path) -> list[int] | None:
         found = path.stat()
         return [pid for pid in _own_processes() if _writes(pid, (found.st_dev, found.st_ino))]
     return None
+
+
+def empty(root: Path, path: Path) -> None:
+    """Empty a file below a folder; raises OSError, also if a link leads there or has another name for it.
+
+    A container may put links in its volumes, and what they lead to is none of its files.
+    """
+    *folders, name = path.relative_to(root).parts
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(opened(root))
+        for part in folders:
+            folder = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            stack.callback(os.close, folder)
+        file = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        stack.callback(os.close, file)
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            raise OSError(errno.EMLINK, os.strerror(errno.EMLINK), str(path))
+        os.ftruncate(file, 0)
 
 
 def _own_processes() -> Iterable[int]:

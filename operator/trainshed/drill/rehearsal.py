@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import math
 import signal
 from collections import Counter
 from collections.abc import Callable
@@ -36,7 +36,7 @@ from .faults import (
     Stall,
     Suspend,
 )  # fmt: skip
-from .file_events import FileEvents, writers
+from .file_events import FileEvents, empty, writers
 from .observation import Ending, Observation, ReplicaEnd
 from .step_log import StepLog
 
@@ -50,7 +50,7 @@ FAILURES = 3
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a run ends. `steps` is the last step that is of interest, `until` a time of the clock.
+    """When a run ends: at the step `steps`, the time `until` of the clock, or `training` seconds after its first step.
 
     `at_step` is when the fault comes, `folders` are what is watched besides the volumes of the job, and `logs` are the
     files that only grow.
@@ -61,6 +61,7 @@ class Limits:
     at_step: int | None = None
     folders: tuple[Path, ...] = ()
     logs: frozenset[str] = frozenset()
+    training: float = math.inf
 
 
 class _Over(Exception):
@@ -132,10 +133,14 @@ class Rehearsal:
     async def _until(self, met: Callable[[], bool]) -> None:
         """Wait until a condition is met; raises `_Over` if that will not be."""
         while not met():
-            if self._is_over() or self._is_stuck() or self.clock() > self.limits.until:
+            if self._is_over() or self._is_stuck() or self.clock() > self._latest():
                 raise _Over
             await asyncio.sleep(LOOK)
             self._take_report()
+
+    def _latest(self) -> float:
+        """Return when the run ends at the latest."""
+        return min(self.limits.until, *(report.at + self.limits.training for report in self._log.reports[:1]), math.inf)
 
     def _take_report(self) -> None:
         if self.item.job.progress is not ProgressSource.ENDPOINT:
@@ -170,9 +175,9 @@ class Rehearsal:
         return all(name in starts and starts[name] != self._struck.get(name) for name in wanted)
 
     def _is_stuck(self) -> bool:
-        """Return whether a replica has failed several times since the fault, with no step in between."""
-        at = self._seen.get("fault_at")
-        if at is None or (self._log.reports[-1:] and self._log.reports[-1].at > at):
+        """Return whether a replica has failed several times since the fault, if there is one, and no step has come."""
+        at = self._seen.get("fault_at", -math.inf)
+        if (self.fault and "fault_at" not in self._seen) or (self._log.reports[-1:] and self._log.reports[-1].at > at):
             return False
         failed = Counter(end.pod for end in self._ends if end.at > at and end.code and end.asked is None)
         return max(failed.values(), default=0) > FAILURES
@@ -295,8 +300,9 @@ class Rehearsal:
         """
         self._files.catch_up()
         if checkpoints.was_last_in_place(self._files.found, str(path)):
+            root = next(root for root in self._roots if str(path).startswith(f"{root}/"))
             with suppress(OSError):
-                os.truncate(path, 0)
+                empty(Path(root), path)
                 return True
         return False
 

@@ -219,10 +219,12 @@ def test_a_training_stands_still_in_containers_of_an_engine(drills, monkeypatch)
     assert [len([*engine.calls(verb)]) for verb in ("pause", "unpause")] == [1, 1]
 
 
-def test_a_job_that_fails_anyway_is_not_drilled(drills):
-    done = drills.run(a_job("echo no data; exit 3"))
+@pytest.mark.parametrize(("restart", "said"), [("ExitCode", "failed"), ("OnFailure", "it failed again and again")])
+def test_a_job_that_fails_anyway_is_not_drilled(drills, restart, said):
+    done = drills.run(a_job("echo no data; exit 3", restart=restart))
     assert done.returncode == 1
     assert "Error: the job fails here without any fault: " in done.stderr
+    assert said in done.stderr
     assert "its last line: no data" in done.stderr
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from trainshed.drill import file_events
-from trainshed.drill.file_events import CLOSE_WRITE, MOVED_TO, FileEvents, writers
+from trainshed.drill.file_events import CLOSE_WRITE, MOVED_TO, FileEvents, empty, writers
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what is written")
 
@@ -90,3 +90,42 @@ def test_who_writes_a_file_is_found(tmp_path):
         assert writers(path) == [os.getpid()]
     with path.open():
         assert writers(path) == []
+
+
+@pytest.mark.parametrize("how", ["file", "link", "folder", "hard link", "pipe"])
+def test_only_a_file_of_the_volume_is_emptied(tmp_path, how):
+    root, precious = tmp_path / "volume", tmp_path / "precious"
+    (root / "a").mkdir(parents=True)
+    precious.mkdir()
+    (precious / "file").write_text("x")
+    target = root / "a" / "file"
+    match how:
+        case "file":
+            target.write_text("x")
+        case "link":
+            target.symlink_to(precious / "file")
+        case "folder":
+            (root / "a").rmdir()
+            (root / "a").symlink_to(precious)
+        case "hard link":
+            os.link(precious / "file", target)
+        case "pipe":
+            os.mkfifo(target)
+    if how == "file":
+        empty(root, target)
+        assert target.read_text() == ""
+    else:
+        with pytest.raises(OSError):  # noqa: PT011 - each has a number of its own
+            empty(root, target)
+    assert (precious / "file").read_text() == "x"
+
+
+async def test_links_are_not_followed(tmp_path):
+    (tmp_path / "volume").mkdir()
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "volume" / "link").symlink_to(tmp_path / "precious")
+    events = FileEvents(lambda: 1.0)
+    events.start([tmp_path / "volume", tmp_path / "volume" / "link"])
+    (tmp_path / "precious" / "file").write_text("x")
+    events.stop()
+    assert (events.found, events.problem) == ([], "")
