@@ -89,3 +89,25 @@ def ends_as_it_says(path: Path, state: Path) -> None:
         if "restarts" in job.says and "kill" not in job.says:
             assert ends[job.name]["status"].get("restarts", 0) == int(job.says["restarts"]), done.stderr
         check_words(job, LocalLogs(Path(found["logs"])))
+
+
+#: Examples with checkpoints, and faults that they survive. Of the others with checkpoints `restart` strikes itself, and
+#: `parameter-server` prints rounds, which are no steps.
+DRILLED = {"pytorch/survivor": ("suspend", "stall", "resize"), "pytorch/torchrun-elastic": ("kill-all", "evict")}
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", DRILLED)
+def test_an_example_with_checkpoints_survives_its_drill(name: str, tmp_path: Path) -> None:
+    script = tmp_path / "faults.yaml"
+    script.write_text(json.dumps({"faults": [{"fault": fault} for fault in DRILLED[name]]}))
+    fixed = ("--runtime", "docker", "--state", str(tmp_path / "state"), "--script", str(script))
+    with loaded(images.named(EXAMPLES[name].read_text()), tmp_path):
+        done = subprocess.run(
+            [sys.executable, "-m", "trainshed", "drill", "-f", str(EXAMPLES[name]), *fixed],
+            check=False,
+            capture_output=True,
+            text=True,
+            env=docker.environment() | {"PYTHONPATH": os.environ.get("PYTHONPATH", "")},
+        )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -28,6 +28,8 @@ ONLY_FOLDERS, NO_LINKS = 0x01000000, 0x02000000
 WANTED = CREATE | MODIFY | CLOSE_WRITE | MOVED_FROM | MOVED_TO
 FLAGS = ctypes.c_uint32(WANTED | ONLY_FOLDERS | NO_LINKS)
 HEAD = struct.Struct("iIII")
+#: The part of its size with which a file may be complete.
+NEARLY = 0.9
 #: The most folders that are watched, and events that are kept; the bytes by which a file is known again; bytes read.
 MOST_FOLDERS, MOST_EVENTS, BEGINNING, CHUNK = 5_000, 50_000, 4_096, 1 << 16
 
@@ -62,6 +64,7 @@ class FileEvents:
         self._descriptor = -1
         self._folders: dict[int, Path] = {}
         self._looks: dict[str, tuple[int, int]] = {}
+        self._complete: dict[str, int] = {}
         self.found: list[FileEvent] = []
         self.problem = ""
         self.on_write: Callable[[Path], None] = lambda _path: None
@@ -134,8 +137,17 @@ class FileEvents:
             self.found.append(FileEvent(self._clock(), str(path), kind, grown, rewritten))
         else:
             self.problem = f"of more than {MOST_EVENTS} writes the later ones were not followed"
+        if kind == CLOSE_WRITE:
+            self._complete |= dict.fromkeys((str(path), path.suffix), self._looks.get(str(path), (0, 0))[0])
         if kind & (CREATE | MODIFY):
             self.on_write(path)
+
+    def is_complete(self, path: Path) -> bool:
+        """Return whether a file has about the size that it, or else the last one with its suffix, had in the end."""
+        size = self._complete.get(str(path), self._complete.get(path.suffix, 0))
+        with contextlib.suppress(OSError):
+            return bool(size) and path.lstat().st_size >= NEARLY * size
+        return False
 
     def _change(self, path: Path) -> tuple[bool, bool]:
         """Return whether a file is longer than at the last look, and whether what was in it then is gone."""

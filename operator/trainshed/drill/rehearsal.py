@@ -282,7 +282,7 @@ class Rehearsal:
         return checkpoints.interval(self._files.found, self._log.reports, self._roots)
 
     async def _is_held(self, path: Path) -> bool:
-        """Return whether a program that has stopped has a file open to write it."""
+        """Return whether a program that has stopped has a file open to write it, and much of it is missing."""
         end = self.clock() + STOPS
         while self.clock() < end:
             await asyncio.sleep(LOOK / 4)
@@ -290,7 +290,7 @@ class Rehearsal:
             if not pids:
                 return False
             if all(map(_has_stopped, pids)):
-                return True
+                return not self._files.is_complete(path)
         return False
 
     def _is_cut(self, path: Path) -> bool:

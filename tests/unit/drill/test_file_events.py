@@ -55,6 +55,17 @@ async def test_a_write_is_told_at_once(tmp_path, watched):
     assert told[0] == tmp_path / "file"
 
 
+async def test_a_file_is_complete_with_the_size_of_the_last_one(tmp_path, watched):
+    (tmp_path / "1.pt").write_text("x" * 100)
+    watched.catch_up()
+    for name, size, complete in (("1.pt", 90, True), ("1.pt", 50, False), ("2.pt", 95, True), ("2.txt", 95, False)):
+        with (tmp_path / name).open("w") as file:
+            file.write("x" * size)
+            file.flush()
+            assert watched.is_complete(tmp_path / name) == complete
+    assert not watched.is_complete(tmp_path / "none.pt")
+
+
 async def test_what_is_too_much_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(file_events, "MOST_FOLDERS", 1)
     monkeypatch.setattr(file_events, "MOST_EVENTS", 1)
