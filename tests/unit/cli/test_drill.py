@@ -185,7 +185,8 @@ def test_host_paths_that_are_created_are_stood_in_for(drills):
 def test_an_example_survives_its_drill(drills):
     """The others, which need libraries, are drilled by the tests with an engine."""
     example = Path(__file__).parents[3] / "examples/pytorch/survivor.yaml"
-    done = drills.run(yaml.safe_load_all(example.read_text()), "--quick")
+    faults = tuple({"fault": name} for name in ("suspend", "resize", "kill-in-write"))
+    done = drills.run(yaml.safe_load_all(example.read_text()), faults=faults)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
