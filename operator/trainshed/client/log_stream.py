@@ -27,7 +27,8 @@ def stamped(line: bytes) -> Stamped:
 class LogStream:
     """The log of a container of a pod, read with the options of the API that `query` returns for one time.
 
-    That time is of the last line that is known, empty at first. `error` is why the log ended early, None otherwise.
+    That time is the latest of the lines that are known, empty at first. `error` is why the log ended early, None
+    otherwise.
     """
 
     def __init__(self, reader: JobReader, namespace: str, pod: str, query: Callable[[str], Mapping[str, str]]) -> None:
@@ -44,7 +45,7 @@ class LogStream:
                 async for content in log:
                     time, text = stamped(content)
                     if time > after:  # `sinceTime` has whole seconds only
-                        self.last = time
+                        self.last = max(self.last, time)  # two outputs of a program are not stamped in turn
                         yield time, text
                     elif not time and text not in (b"", self._note):  # the kubelet's own, the same each time
                         self._note = text

@@ -13,6 +13,7 @@ from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Replica
 from trainshed.api.objects import Container, Phase, Pod
 from trainshed.api.replicas import replica_named
+from trainshed.api.status import ConditionType
 from trainshed.plan.facts import Facts
 from trainshed.plan.failures import own_container, why_removed
 from trainshed.plan.waiting import CRASH_LOOP
@@ -54,6 +55,7 @@ class Sign(StrEnum):
     FAILED = "failed"
     SUCCEEDED = "succeeded"
     DISRUPTED = "disrupted"
+    STOPPED = "stopped"
     RESTARTED = "restarted"
 
 
@@ -122,13 +124,15 @@ class Row(msgspec.Struct, frozen=True):
         if self.pod is None:
             return "Gone" if self.spans else "NotCreated"
         if self.pod.over:
-            return str(self.pod.phase)
+            is_stopped = bool(self.marks) and self.marks[-1].sign is Sign.STOPPED
+            return "Stopped" if is_stopped else str(self.pod.phase)
         return str(self.last.act) if self.last else str(self.pod.phase)
 
     @property
     def is_well(self) -> bool:
-        """Whether it runs or has ended well, and has never failed."""
-        return self.state in (Act.RUNNING, Phase.SUCCEEDED) and all(one.sign is Sign.SUCCEEDED for one in self.marks)
+        """Whether it runs, has ended well or was only stopped, and has never failed."""
+        is_well = self.state in (Act.RUNNING, Phase.SUCCEEDED, "Stopped")
+        return is_well and all(one.sign in (Sign.SUCCEEDED, Sign.STOPPED) for one in self.marks)
 
 
 def rows(facts: Facts, lives: Sequence[PodLife]) -> tuple[Row, ...]:
@@ -152,7 +156,7 @@ def _row(facts: Facts, replica: Replica, lives: Sequence[PodLife]) -> Row:
     marks: list[Mark] = []
     for life in lives:
         spans += _of_pod(life, own_container(life.pod, name), facts.now)
-        marks += _marks(life, own_container(life.pod, name), facts.now)
+        marks += _marks(facts, life, own_container(life.pod, name))
     present = [life.pod for life in lives if life.removed is None]
     pod = present[-1] if present else None
     own = own_container(pod, name) if pod else None
@@ -261,8 +265,8 @@ def _said(container: Container) -> str:
     return ""
 
 
-def _marks(life: PodLife, own: Container | None, now: datetime) -> Iterator[Mark]:
-    pod = life.pod
+def _marks(facts: Facts, life: PodLife, own: Container | None) -> Iterator[Mark]:
+    pod, now = life.pod, facts.now
     if own and own.restarts:
         before = own.before
         if before and before.finished:
@@ -276,8 +280,26 @@ def _marks(life: PodLife, own: Container | None, now: datetime) -> Iterator[Mark
         yield Mark(Sign.DISRUPTED, pod.disrupted, _disruption(pod))
     elif ended and pod.phase is Phase.SUCCEEDED:
         yield Mark(Sign.SUCCEEDED, ended, "succeeded")
+    elif ended and pod.deletion_requested and ended >= pod.deletion_requested:
+        yield Mark(Sign.STOPPED, ended, _stopped(facts, pod))
     elif ended:
         yield Mark(Sign.FAILED, ended, _failure(pod, own))
+
+
+def _stopped(facts: Facts, pod: Pod) -> str:
+    """Return why a pod was stopped that had not failed by itself: who had failed first, if another one had."""
+    status, failure = facts.status, facts.status.failure
+    causes = [(item.time, item.replica, attempts.ended(item.reason, item.exit_code)) for item in status.recent_restarts]
+    if failure and status.over:
+        causes.append((failure.time, failure.replica, attempts.ended(failure.reason, failure.exit_code)))
+    asked, own = pod.deletion_requested or facts.now, str(facts.replicas_by_pod.get(pod.name, ""))
+    before = [(who, how) for time, who, how in causes if time <= asked and who != own]
+    if status.true(ConditionType.SUCCEEDED) and status.completion and status.completion <= asked:
+        return "was stopped, as the job had succeeded"
+    if not before:
+        return "was stopped: its pod was deleted"
+    who, how = before[-1]
+    return one_line(f"was stopped, as {who} {how} first" if who else "was stopped, as the job failed", MOST_TEXT)
 
 
 def _disruption(pod: Pod) -> str:

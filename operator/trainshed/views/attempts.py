@@ -44,8 +44,24 @@ def history(facts: Facts) -> Iterator[str]:
     yield lost_time.sentence(facts.status, facts.now)
     if retries.in_place:
         yield f"the kubelet has restarted containers {plural(retries.in_place, 'time')} in their pods"
+        yield from _run_again(facts)
     if retries.total and limit is not None:  # each of the two has the limit for itself
         yield f"{share(max(retries.used, retries.in_place), limit, 'restart', ' of backoffLimit')} used"
+
+
+def _run_again(facts: Facts) -> Iterator[str]:
+    """Yield how containers ended that run again, the last ones first: of others it is said why they do not run."""
+    runs = {
+        replica: own for replica, pod in facts.current.items() if (own := facts.own_container(pod)) and not pod.over
+    }
+    again = [replica for replica, own in runs.items() if own.exit_code is None and not own.waiting]
+    ended = list(filter(None, (replica_failures.last_run(facts, replica) for replica in again)))
+    ended.sort(key=lambda found: found.time, reverse=True)
+    for found in ended[:RESTARTS]:
+        how = replica_failures.sentence(found)
+        yield f"{_ago(facts.now, found.time)}: {how}; the kubelet started it again in its pod"
+    if more := ended[RESTARTS:]:
+        yield f"and {plural(len(more), 'more replica')} that the kubelet started again"
 
 
 def resumed(facts: Facts) -> Condition | None:

@@ -84,7 +84,7 @@ def _doing(facts: Facts, replica: Replica, pod: Pod) -> Doing:
         late = (facts.now - pod.deletion_timestamp).total_seconds() if pod.deletion_timestamp else 0
         return Doing(("deleting",), "being deleted", f", for {human(late)} after its grace period" if late > 0 else "")
     if pod.over:
-        return Doing((pod.phase,), f"{'has succeeded' if pod.phase is Phase.SUCCEEDED else 'has failed'}")
+        return _ended(facts, replica, pod)
     found = problem(facts, replica, pod)
     if found and found.reason == CREATING and facts.now < found.since + min(found.delay, ERROR_DELAY):
         found = None  # each pod is without network, volumes and image for some seconds
@@ -97,6 +97,17 @@ def _doing(facts: Facts, replica: Replica, pod: Pod) -> Doing:
         return Doing(("ended", found.reason), "not running", f": {found.message}; the kubelet starts it again")
     does, after = ("starting", beside) if pod.phase is Phase.PENDING else ("running", f", not ready{beside}")
     return Doing((does, beside), does, after)
+
+
+def _ended(facts: Facts, replica: Replica, pod: Pod) -> Doing:
+    """Return how a pod ended; of the job that has failed who failed first: others end because of that."""
+    if pod.phase is Phase.SUCCEEDED:
+        return Doing((pod.phase,), "has succeeded")
+    first = facts.status.failure.replica if facts.status.failure and facts.status.over else ""
+    if not first or first not in map(str, facts.current):
+        return Doing((pod.phase,), "has failed")
+    after = "" if first == str(replica) else f", after {first} had failed"
+    return Doing((pod.phase, after), "has failed", after)
 
 
 def _ended_in_place(facts: Facts, pod: Pod) -> Problem | None:

@@ -167,3 +167,26 @@ def test_a_replica_that_is_no_longer_asked_for_keeps_its_row():
     facts = facts_of(file, at(100))
     assert facts
     assert [row.name for row in rows(facts, lives_of(file.pods))] == ["master-0", "worker-0", "worker-1", "worker-5"]
+
+
+@pytest.mark.parametrize(
+    ("first", "now", "said"),
+    [
+        ({"code": 137, "restart": "ExitCode"}, 200, "was stopped, as worker-0 was killed by SIGKILL (137) first"),
+        ({}, 200, "was stopped: its pod was deleted"),
+    ],
+)
+def test_a_replica_that_was_stopped_has_not_failed_and_says_who_had(first, now, said):
+    restart = first.pop("restart", "OnFailure")
+    failed = Life("worker-0", ended=100 if first else None, **first)
+    stopped = Life("master-0", deleted=110, ended=115, code=143)
+    row = row_of(failed, stopped, now=now, replica="master-0", restart=restart)
+    assert [(str(one.sign), one.text) for one in row.marks] == [("stopped", said)]
+    assert (row.state, row.is_well) == ("Stopped", True)
+
+
+def test_a_replica_that_is_stopped_after_a_success_says_so():
+    row = row_of(
+        *(Life("master-0", ended=100), Life("worker-0", deleted=110, ended=115, code=143)), now=200, replica="worker-0"
+    )
+    assert [one.text for one in row.marks] == ["was stopped, as the job had succeeded"]

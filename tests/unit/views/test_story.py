@@ -262,6 +262,14 @@ def test_an_image_that_other_nodes_have_pulled_is_no_wrong_name(place: str, othe
     assert (f"look at {place}" in advised, "Check its name" in advised) == (is_node, not is_node)
 
 
+def test_replicas_that_failed_after_the_first_are_told_apart_from_it():
+    job = a_training(restart="Never")
+    ends = {"phase": "Failed", "container": "pytorch", "node": "node-b", "started": 1}
+    pods = ready(job, a_pod("worker-1", code=1, ended=50, **ends), a_pod("worker-2", code=134, ended=52, **ends))
+    (lines,) = [one.lines for one in told(job, (60, pods, {}), start=True).chapters if one.title == "Replicas"]
+    assert lines[1:] == ("worker-1: has failed on node-b", "worker-2: has failed on node-b, after worker-1 had failed")
+
+
 @pytest.mark.parametrize(("second", "is_late"), [(20, False), (60, True)])
 def test_what_the_kubelet_says_of_a_volume_is_told_once_the_pod_has_had_time(second: int, is_late: bool):
     job, own = a_training(), Container("pytorch", waiting=True, reason="ContainerCreating")

@@ -85,8 +85,11 @@ def _of_node(facts: Facts, replica: Replica, failure: Failure) -> str:
 def last_container_failure(facts: Facts) -> Failure | None:
     """Return the last failure of the replica whose container was restarted most often, or None if there is none."""
     replica = max(facts.current, key=facts.restarts_in_place, default=None)
-    if replica is None:
-        return None
+    return None if replica is None else last_run(facts, replica)
+
+
+def last_run(facts: Facts, replica: Replica) -> Failure | None:
+    """Return how the last run of a replica ended whose container was started again in its pod, or None."""
     pod = facts.current[replica]
     own = facts.own_container(pod)
     run = last_end(own) if own and own.restarts else None

@@ -23,6 +23,23 @@ LINES: dict[Act, str] = {
     Act.BACK_OFF: "M0 0l8 8M8 0l-8 8",
     Act.EARLIER: "M-2 2l4-4M0 8l8-8M6 10l4-4",
 }
+#: What the words mean, for a reader who does not know them.
+MEANINGS: dict[Act, str] = {
+    Act.QUEUED: "it waits in a queue of Kueue",
+    Act.SUSPENDED: "it has no pods until it is resumed",
+    Act.SCHEDULING: "pods are created, and get nodes",
+    Act.INIT: "init containers run",
+    Act.IMAGE_PULL: "nodes pull images, and create containers",
+    Act.PROGRAM_STARTUP: "the programs run, and are not ready or have not made a step yet",
+    Act.RUNNING: "all replicas run",
+    Act.STALLED: "all replicas run, and the training makes no progress",
+    Act.RESTART: "a replica has failed, and not all run again",
+    Act.BACK_OFF: "the kubelet waits before it starts the container again",
+    Act.TERMINATING: "the pod is being deleted, and has time to end",
+    Act.TEARDOWN: "the job ends or is suspended, and its pods still hold resources",
+    Act.EARLIER: "it was before what is known: it ran, failed and started again",
+}
+LOST_MEANS = "training that was done again after a restart"
 #: Training that was done again, and its pattern: a part of the time in which the job ran.
 LOST_WORK, LOST_WORK_LINES = "lost-work", "M0 0l8 8M8 0l-8 8"
 #: The shapes of marks around their point, in a square of 12 px; each differs in its outline, not only in colour.
@@ -30,6 +47,7 @@ SHAPES: dict[Sign, str] = {
     Sign.FAILED: "M-3.5-3.5l7 7M3.5-3.5l-7 7",
     Sign.SUCCEEDED: "M-4 0l3 3.5 5.5-7",
     Sign.DISRUPTED: "M1.5-5.5l-5 6.5h3.5l-1.5 4.5 5-6.5h-3.5z",
+    Sign.STOPPED: "M-3-3h6v6h-6z",
     Sign.RESTARTED: "M3.4-2.2a4 4 0 1 0 .6 3.4M4-5v3.2h-3.2",
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import msgspec
-from htpy import Element, dd, div, dl, dt, figure, span, svg
+from htpy import Element, abbr, dd, div, dl, dt, figure, span, svg
 
 from trainshed.api.status import Status
 from trainshed.api.time_spent import JobPhase
@@ -84,7 +84,10 @@ def _bars(found: Sequence[TimePart]) -> Iterator[Markup]:
 
 def _part(one: TimePart) -> Element:
     swatch = svg(".key", width=16, height=16, aria_hidden="true")[one.area(KEY)]
-    return div[dt[swatch, f" {one.name}"], dd[exact(one.seconds), span(".share")[f"{one.share:.1f} %"]]]
+    means = patterns.LOST_MEANS if one.is_lost else patterns.MEANINGS[one.act]
+    return div[
+        dt[swatch, " ", abbr(title=means)[one.name]], dd[exact(one.seconds), span(".share")[f"{one.share:.1f} %"]]
+    ]
 
 
 def _shares(status: Status, now: datetime) -> str:

@@ -11,13 +11,16 @@ from math import ceil
 from htpy import (
     Element,
     a,
+    abbr,
     caption,
     details,
     div,
     g,
+    li,
     line,
     p,
     span,
+    strong,
     summary,
     svg,
     table,
@@ -26,6 +29,7 @@ from htpy import (
     th,
     thead,
     tr,
+    ul,
 )
 
 from trainshed.plan.messages.phrases import plural
@@ -244,7 +248,7 @@ def legend(history: History) -> Element:
     signs = dict.fromkeys(one.sign for row in history.rows for one in row.marks)
     signs |= dict.fromkeys(one.sign for one in history.marks)
     return span(".legend")[
-        (span[key(act), f" {act} "] for act in Act if act in acts),
+        (span[key(act), " ", abbr(title=patterns.MEANINGS[act])[act], " "] for act in Act if act in acts),
         (
             span[
                 svg(".key", width=16, height=16, aria_hidden="true")[patterns.mark(sign, "8", 8)],
@@ -252,6 +256,15 @@ def legend(history: History) -> Element:
             ]
             for sign in signs
         ),
+    ]
+
+
+def meanings(history: History) -> Element:
+    """Return what the words of the legend mean, for those who cannot point at them."""
+    acts = {one.act for row in history.rows for one in row.spans} | {one.act for one in history.spans}
+    return details(".values")[
+        summary["What these words mean"],
+        ul(".meanings")[(li[strong[act], f": {patterns.MEANINGS[act]}"] for act in Act if act in acts)],
     ]
 
 

@@ -100,6 +100,7 @@ def _timeline(file: JobFile, found: History, *, whole: bool) -> Element:
         h2("#timeline-title")["Timeline ", span(".unit")["UTC"]],
         timeline.draw(found, link),
         timeline.legend(found),
+        timeline.meanings(found),
         timeline.times(found),
     ]
 
