@@ -1,6 +1,10 @@
-"""Settings that the tests of every folder need."""
+"""Settings that the tests of every folder need, and the API server that tests of several folders share."""
 
 import signal
+
+from support.fixtures import second_server
+
+__all__ = ["second_server"]
 
 
 def pytest_configure() -> None:

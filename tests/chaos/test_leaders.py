@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from support import Operator
 from support.api_request import Answer, Request, refusal
 from support.fault_proxy import FaultProxy, Forward
 from support.jobs import tfjob
-from support.planes import ready_control_plane
 from support.user_client import UserClient, eventually
 from testbed.control_plane import ControlPlane
 
@@ -33,11 +31,10 @@ MASTER = ("behind-the-door", ("system:masters",))
 SAFETY = tuple(f"V{number} " for number in range(1, 7))
 
 
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane that no other operator manages."""
-    with ready_control_plane(tmp_path_factory.mktemp("leaders")) as plane:
-        yield plane
+@pytest.fixture
+def plane(second_server: ControlPlane) -> ControlPlane:
+    """A control plane whose operators have one namespace each."""
+    return second_server
 
 
 @pytest.mark.fault("G1")

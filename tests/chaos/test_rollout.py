@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from support import FakeKubelet, Operator
 from support.jobs import job, tfjob
-from support.planes import ready_control_plane
 from support.pods import uids
 from support.user_client import UserClient, eventually
 from testbed.control_plane import ControlPlane
@@ -25,11 +23,10 @@ ROOT = Path(__file__).parents[2]
 OLDER = "68685f6"
 
 
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane that no other operator manages."""
-    with ready_control_plane(tmp_path_factory.mktemp("rollout")) as plane:
-        yield plane
+@pytest.fixture
+def plane(second_server: ControlPlane) -> ControlPlane:
+    """A control plane whose operators have one namespace each."""
+    return second_server
 
 
 @pytest.fixture

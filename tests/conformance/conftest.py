@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support import Operator
-from support.fixtures import kubelet, operators, second_server, server, shared_operator, user
+from support.fixtures import kubelet, operators, server, shared_operator, user
 
 from .gangs import gangs, plugins, schedulers, volcano
 
@@ -16,7 +16,6 @@ __all__ = [
     "operators",
     "plugins",
     "schedulers",
-    "second_server",
     "server",
     "shared_operator",
     "user",

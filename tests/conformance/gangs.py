@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support import FakeKubelet, Operator, UserClient
-from support.groups import Groups, define_groups
+from support.groups import Groups, defined_groups
 from support.jobs import job, pod_spec
 from support.user_client import eventually
 from testbed.control_plane import ControlPlane
@@ -72,8 +72,7 @@ def running(found: Gang, name: str) -> None:
 @pytest.fixture(scope="package")
 def schedulers(second_server: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Gang]]:
     """Both schedulers, on an API server that knows their groups."""
-    define_groups(UserClient(second_server.kubeconfig, "default"))
-    with ExitStack() as stack:
+    with defined_groups(second_server), ExitStack() as stack:
         yield {name: stack.enter_context(gang(second_server, tmp_path_factory.mktemp(name), name)) for name in BOTH}
 
 

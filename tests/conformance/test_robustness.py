@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,6 @@ from support import FakeKubelet, FaultProxy, Operator, Operators, Refused, UserC
 from support.api_request import Answer, Request
 from support.fault_proxy import LOST, Forward
 from support.jobs import KINDS, job, smallest
-from support.planes import ready_control_plane
 from support.pods import names
 from support.user_client import always, eventually
 from testbed.control_plane import ControlPlane
@@ -96,25 +95,18 @@ def owned(user: UserClient) -> list[str]:
     return [item["metadata"]["name"] for item in found if "ownerReferences" in item["metadata"]]
 
 
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane without an operator."""
-    with ready_control_plane(tmp_path_factory.mktemp("lonely")) as plane:
-        yield plane
-
-
 @pytest.fixture
-def lonely(plane: ControlPlane, request: pytest.FixtureRequest) -> UserClient:
+def lonely(second_server: ControlPlane, request: pytest.FixtureRequest) -> UserClient:
     """A user in a namespace of its own, which no operator manages yet."""
-    return UserClient.somewhere(plane.kubeconfig, named=request.node.name.replace("_", "-")[-40:].strip("-"))
+    return UserClient.somewhere(second_server.kubeconfig, named=request.node.name.replace("_", "-")[-40:].strip("-"))
 
 
 @pytest.fixture
-def begin(plane: ControlPlane, operators: Operators) -> Callable[..., Operator]:
+def begin(second_server: ControlPlane, operators: Operators) -> Callable[..., Operator]:
     """Starts operators with flags of their own."""
 
     def begin(*flags: str, kubeconfig: Path | None = None, wait: bool = True) -> Operator:
-        return operators.begin(kubeconfig or plane.kubeconfig, "--no-leader-elect", *flags, wait=wait)
+        return operators.begin(kubeconfig or second_server.kubeconfig, "--no-leader-elect", *flags, wait=wait)
 
     return begin
 
@@ -123,9 +115,11 @@ class TestOperators:
     """On operators of their own."""
 
     @same("TO-234", "killed after it made the pods and before it wrote the status: no pod is made twice")
-    def test_a_crash(self, plane: ControlPlane, lonely: UserClient, begin: Callable[..., Operator], tmp_path: Path):
+    def test_a_crash(
+        self, second_server: ControlPlane, lonely: UserClient, begin: Callable[..., Operator], tmp_path: Path
+    ):
         operator: list[Operator] = []
-        with FaultProxy.start(plane.kubeconfig) as proxy, FakeKubelet(lonely) as kubelet:
+        with FaultProxy.start(second_server.kubeconfig) as proxy, FakeKubelet(lonely) as kubelet:
 
             async def killed(request: Request, forward: Forward) -> Answer:
                 if request.verb == "PATCH" and request.parts[3] == "status" and operator[0].alive:
@@ -161,8 +155,8 @@ class TestOperators:
             assert "stays-worker-0" not in names(lonely.pods())
 
     @same("TO-237", "--namespace: jobs in other namespaces are left alone")
-    def test_one_namespace(self, lonely: UserClient, plane: ControlPlane, begin: Callable[..., Operator]):
-        other = UserClient.somewhere(plane.kubeconfig, named="elsewhere")
+    def test_one_namespace(self, lonely: UserClient, second_server: ControlPlane, begin: Callable[..., Operator]):
+        other = UserClient.somewhere(second_server.kubeconfig, named="elsewhere")
         begin(f"--namespace={lonely.namespace}")
         other.create(job(TF, "a", Worker=1))
         create_with_pods(lonely, job(TF, "a", Worker=1), 1)

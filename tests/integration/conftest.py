@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from support.fixtures import kubelet, operators, second_server, second_user, server, shared_operator, user
+from support.fixtures import kubelet, operators, second_user, server, shared_operator, user
 
-__all__ = ["kubelet", "operators", "second_server", "second_user", "server", "shared_operator", "user"]
+__all__ = ["kubelet", "operators", "second_user", "server", "shared_operator", "user"]

@@ -10,10 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from support import Operator, UserClient
 from support.fake_kubelet import FakeKubelet
-from support.groups import Groups, define_groups
+from support.groups import Groups, defined_groups
 from support.job_events import event_counts
 from support.jobs import pod_spec, pytorchjob, tfjob
-from support.planes import ready_control_plane
 from support.user_client import eventually
 from testbed.control_plane import ControlPlane
 
@@ -29,11 +28,10 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 @pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane that no other operator manages, and that knows groups of pods."""
-    with ready_control_plane(tmp_path_factory.mktemp("metrics")) as plane:
-        define_groups(UserClient(plane.kubeconfig, "default"))
-        yield plane
+def plane(second_server: ControlPlane) -> Iterator[ControlPlane]:
+    """A control plane that knows groups of pods."""
+    with defined_groups(second_server):
+        yield second_server
 
 
 @pytest.fixture

@@ -22,9 +22,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         yield plane
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def second_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A second control plane, for operators with flags of their own: each in a namespace of its own."""
+    """A second control plane, which tests of several folders share.
+
+    An operator there manages one namespace, which is its own. Who changes more than that, or stops the API server,
+    repairs it. Starting one takes eleven seconds of a processor.
+    """
     with ready_control_plane(tmp_path_factory.mktemp("second-server")) as plane:
         yield plane
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
+
+from testbed.control_plane import ControlPlane
 
 from .user_client import MERGE, Refused, UserClient, eventually
 
@@ -14,14 +18,19 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 INSIDE = ("Inqueue", "Running")
 
 
-def define_groups(user: UserClient) -> None:
-    """Create the CRDs of both kinds of PodGroup."""
-    for path in sorted(HERE.glob("*.yaml")):
-        definition = yaml.safe_load(path.read_text())
+@contextmanager
+def defined_groups(plane: ControlPlane) -> Iterator[None]:
+    """The API server knows both kinds of PodGroup meanwhile."""
+    user = UserClient(plane.kubeconfig, "default")
+    definitions = [yaml.safe_load(path.read_text()) for path in sorted(HERE.glob("*.yaml"))]
+    found = [Groups(user, f"{one['spec']['group']}/{one['spec']['versions'][0]['name']}") for one in definitions]
+    for definition, groups in zip(definitions, found, strict=True):
         user.call("POST", DEFINITIONS, definition)
-        spec = definition["spec"]
-        groups = Groups(user, f"{spec['group']}/{spec['versions'][0]['name']}")
         eventually(groups.served)
+    yield
+    for definition, groups in zip(definitions, found, strict=True):
+        user.call("DELETE", f"{DEFINITIONS}/{definition['metadata']['name']}")
+        eventually(lambda groups=groups: not groups.served(), 30)
 
 
 class Groups:

@@ -1,4 +1,4 @@
-"""A real API server with the CRDs, a namespace for each test, Helm and kube-score."""
+"""A real API server with the CRDs and without an operator, a namespace for each test, Helm and kube-score."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ import shutil
 import pytest
 
 from charts.conftest import helm
-from support.fixtures import server, user
+from support.fixtures import user
 from testbed.binaries import binary, folder
+from testbed.control_plane import ControlPlane
 
-__all__ = ["helm", "server", "user"]
+__all__ = ["helm", "user"]
+
+
+@pytest.fixture(scope="package")
+def server(second_server: ControlPlane) -> ControlPlane:
+    """The control plane on which no operator manages the namespaces of these tests."""
+    return second_server
 
 
 @pytest.fixture(scope="package")

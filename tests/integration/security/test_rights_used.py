@@ -11,7 +11,7 @@ import yaml
 
 from charts.rendering import Document, Release
 from support import FakeKubelet, Operator, Refused, UserClient, v1
-from support.groups import Groups, define_groups
+from support.groups import Groups, defined_groups
 from support.jobs import KINDS, pytorchjob, smallest, tfjob
 from support.kubectl import kubectl
 from support.planes import ready_control_plane
@@ -49,8 +49,8 @@ def plane(tmp_path: Path) -> Iterator[ControlPlane]:
     with ready_control_plane(tmp_path / "plane", ENFORCED) as plane:
         admin = UserClient(plane.kubeconfig, SYSTEM)
         admin.make_namespace()
-        define_groups(admin)
-        yield plane
+        with defined_groups(plane):
+            yield plane
 
 
 def leave(user: UserClient, groups: Groups) -> None:

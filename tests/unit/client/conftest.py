@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from support.fixtures import server, user
+from support.fixtures import user
 from testbed.control_plane import ControlPlane
 from trainshed.client.client import ApiClient
 from trainshed.client.flow_control import TokenBucket
@@ -15,7 +15,13 @@ from trainshed.client.http import HttpTransport
 from trainshed.client.kubeconfig import find_credentials
 from trainshed.client.transport import RestClient
 
-__all__ = ["gateway", "server", "user", "wire"]
+__all__ = ["gateway", "user", "wire"]
+
+
+@pytest.fixture(scope="package")
+def server(second_server: ControlPlane) -> ControlPlane:
+    """The control plane on which no operator manages the namespaces of these tests."""
+    return second_server
 
 
 @pytest_asyncio.fixture
