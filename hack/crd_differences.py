@@ -16,7 +16,7 @@ from trainshed.crd import definition
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 
 WANTED = Path(__file__).with_suffix(".toml")
-#: The module of MPIJobs of v2beta1, in the version that docs/mpi.md compares.
+#: The module of MPIJobs of v2beta1, in the version that docs/kinds/mpijob.md compares.
 MPI_OPERATOR = ("github.com/kubeflow/mpi-operator", "v0.8.0")
 #: Parts of a schema that are walked, or that say nothing about which documents are accepted.
 WALKED = ("properties", "items", "additionalProperties", "description")

@@ -22,6 +22,13 @@ JOBS = [(page.stem, job) for page in (*how_to.PAGES, how_to.TEN_JOBS) for job in
 VALUES = [(page.stem, text) for page in how_to.PAGES for text in how_to.values(page)]
 
 
+def test_the_table_of_contents_has_every_page():
+    folder = how_to.FOLDER.parent
+    contents = (folder / "README.md").read_text()
+    pages = {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")} - {"README.md"}
+    assert [page for page in sorted(pages) if "decisions/" not in page and f"({page})" not in contents] == []
+
+
 @EACH
 def test_every_page_is_in_the_navigation_and_says_what_was_tried(page: Path):
     text = page.read_text()

@@ -1,4 +1,4 @@
-"""MPIJobs of v2beta1 on a real API server, installed as docs/mpi.md says, under the rights of the profile."""
+"""MPIJobs of v2beta1 on a real API server, installed as docs/kinds/mpijob.md says, under the rights of the profile."""
 
 from __future__ import annotations
 

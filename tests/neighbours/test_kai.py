@@ -144,7 +144,8 @@ def test_a_gang_that_has_shrunk_is_not_evicted_after_a_minute(gang: KaiCluster) 
 
 
 def test_the_example_of_the_documentation_runs_in_its_queue(bed: Bed, gang: KaiCluster) -> None:
-    _, *blocks = how_to.code(ROOT / "docs" / "kai.md", "yaml")
+    page = how_to.code(ROOT / "docs" / "gang-scheduling.md", "yaml")
+    blocks = [block for block in page if "scheduling.run.ai" in block or QUEUE_LABEL in block]
     text = "---\n".join(blocks).replace("team-a", gang.user.namespace)
     done = kubectl(bed.plane, gang.user, "apply", "--validate=strict", "-f", "-", text=text)
     assert done.returncode == 0, done.stderr

@@ -34,7 +34,7 @@ def ready_control_plane(
 
 
 def change_to_v2beta1(plane: ControlPlane) -> None:
-    """Replace v1's MPIJob by that of v2beta1, as docs/mpi.md says."""
+    """Replace v1's MPIJob by that of v2beta1, as docs/kinds/mpijob.md says."""
     kubectl_file(plane, "delete", CRDS / "kubeflow.org_mpijobs.yaml")
     kubectl_file(plane, "apply", CRDS / "v2beta1")
     user = UserClient(plane.kubeconfig, "default", V2BETA1)

@@ -152,7 +152,7 @@ def _definition(cluster_state: ClusterState, framework: Framework) -> Check:
         return Check(State.ACTION_REQUIRED, f"{crd} is not installed", f"kubectl create -f {file}")
     served = [version["name"] for version in found["spec"]["versions"] if version.get("served")]
     if framework.version not in served:
-        message = f"{crd} serves {', '.join(served)}, not {framework.version}: see docs/mpi.md"
+        message = f"{crd} serves {', '.join(served)}, not {framework.version}: see docs/kinds/mpijob.md"
         return Check(State.ACTION_REQUIRED, message)
     if _has_our_status(found):
         return Check(State.OK, f"{crd} is Trainshed's")

@@ -82,7 +82,7 @@ async def test_what_is_ignored_may_be_anything(replica, text):
 
 
 async def test_the_client_of_the_docs_reports_steps(replica, tmp_path, monkeypatch):
-    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/progress-endpoint.md").read_text(), re.DOTALL)
+    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/progress.md").read_text(), re.DOTALL)
     for name, content in (("CA_CERT", replica.bundle), ("TOKEN", "good\n")):
         (tmp_path / name).write_text(content)
         monkeypatch.setenv(f"KUBEFLOW_TRAINER_SERVER_{name}", str(tmp_path / name))
