@@ -10,10 +10,13 @@ import pytest
 
 from support import UserClient
 from support.jobs import tfjob
+from testbed.control_plane import ControlPlane
 from trainshed.client import Gone
+from trainshed.client.http import HttpTransport
 from trainshed.client.informer import Informer
+from trainshed.client.kubeconfig import find_credentials
 from trainshed.client.lists import DOCUMENTS, PODS
-from trainshed.client.transport import Path
+from trainshed.client.transport import Path, RestClient
 
 LABEL = "training.kubeflow.org/job-name"
 
@@ -111,18 +114,22 @@ async def test_a_list_of_several_pages_is_whole(wire, user, monkeypatch):
         assert listener.lists == 1
 
 
-async def test_the_api_server_may_restart(server, wire, user):
-    async with listening(wire, user) as (listener, _):
-        make_pod(user, "a")
-        await until(lambda: "a" in listener.known)
-        await asyncio.to_thread(server.kill_apiserver)
-        await asyncio.sleep(1)
-        await asyncio.to_thread(server.start_apiserver)
-        # The old one's connections lead to a server that is gone.
-        user = UserClient(server.kubeconfig, user.namespace)
-        make_pod(user, "b")
-        user.delete("pods", "a", grace=0)
-        await until(lambda: set(listener.known) == {"b"}, 40)
+@pytest.mark.apiserver
+async def test_the_api_server_may_restart(tmp_path):
+    with ControlPlane(tmp_path / "plane") as plane:
+        user = UserClient(plane.kubeconfig, "default")
+        wire = RestClient(HttpTransport(find_credentials(str(plane.kubeconfig))))
+        async with listening(wire, user) as (listener, _):
+            make_pod(user, "a")
+            await until(lambda: "a" in listener.known)
+            await asyncio.to_thread(plane.kill_apiserver)
+            await asyncio.sleep(1)
+            await asyncio.to_thread(plane.start_apiserver)
+            user = UserClient(plane.kubeconfig, "default")  # the old one's connections lead to a server that is gone
+            make_pod(user, "b")
+            user.delete("pods", "a", grace=0)
+            await until(lambda: set(listener.known) == {"b"}, 40)
+        await wire.close()
 
 
 @pytest.mark.parametrize("how", ["in the stream", "as the answer"])
