@@ -13,11 +13,13 @@ from typing import Any, Self
 import aiohttp
 import urllib3
 
-from .user_client import AsyncClient, Refused, UserClient, where
+from .user_client import AsyncClient, Refused, UserClient, Watch, where
 
 NODE = "node-0"
 #: Returns the fate of a new pod by its name: "Running", an exit code, or "" to leave it pending.
 Script = Callable[[str], str]
+#: Seconds after which a kubelet in threads looks at its pods although no watch has reported a change.
+REST = 0.5
 #: How often the async kubelet repeats a request that has failed, and the seconds between.
 TRIES, PAUSE = 100, 0.3
 
@@ -52,7 +54,10 @@ def preempted() -> dict[str, Any]:
 
 
 class FakeKubelet:
-    """Schedules and runs all pods of one namespace, in threads; `created` are their names in order."""
+    """Schedules and runs all pods of one namespace, in threads; `created` are their names in order.
+
+    It lists them when a watch reports a change, and every `pause` seconds while its script lets one wait.
+    """
 
     def __init__(self, user: UserClient, script: Script = running, pause: float = 0.05) -> None:
         self.user = user
@@ -61,17 +66,23 @@ class FakeKubelet:
         self._pause = pause
         self._uids: set[str] = set()
         self._containers: dict[str, str] = {}
-        self._over = threading.Event()
+        self._over, self._changed = threading.Event(), threading.Event()
+        self._watch: Watch | None = None
         self._pool = ThreadPoolExecutor(8)
-        self._thread = threading.Thread(target=self._loop, daemon=True)
+        self._threads = [threading.Thread(target=run, daemon=True) for run in (self._loop, self._follow)]
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._thread.join(10)
+        self._changed.set()
+        if watch := self._watch:
+            watch.end()
+        for thread in self._threads:
+            thread.join(10)
         self._pool.shutdown()
 
     def run(self, name: str, *, ready: bool = True) -> None:
@@ -97,13 +108,28 @@ class FakeKubelet:
         return self._containers[name]
 
     def _loop(self) -> None:
+        done = False
         while not self._over.wait(self._pause):
+            if done:
+                self._changed.wait(REST)
+            self._changed.clear()
+            done = False
             # Parallel, as on several nodes: one after another the pods would take longer than on a real cluster.
             # If a pod no longer exists or the API server is unavailable, the next round repeats the request.
             with contextlib.suppress(Refused, OSError, urllib3.exceptions.HTTPError):
-                list(self._pool.map(self._act, self.user.pods()))
+                done = all(list(self._pool.map(self._act, self.user.pods())))
 
-    def _act(self, pod: dict) -> None:
+    def _follow(self) -> None:
+        """Report changes of pods; while the API server is unavailable there is a pause between two tries."""
+        while not self._over.is_set():
+            with contextlib.suppress(Refused, OSError, urllib3.exceptions.HTTPError), self.user.watch("pods") as watch:
+                self._watch = watch
+                if not self._over.is_set():
+                    watch.follow(self._changed.set)
+            self._over.wait(PAUSE)
+
+    def _act(self, pod: dict) -> bool:
+        """Do what there is to do for a pod; return whether it does not wait for the script."""
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         if uid not in self._uids:
             self._uids.add(uid)
@@ -111,13 +137,16 @@ class FakeKubelet:
             self.created.append(name)
         if "deletionTimestamp" in pod["metadata"]:
             self.user.delete("pods", name, grace=0)
-        elif pod["status"].get("phase") == "Pending" and (what := self.script(name)):
+        elif pod["status"].get("phase") == "Pending":
+            if not (what := self.script(name)):
+                return False
             if "nodeName" not in pod["spec"]:
                 self.user.bind(name, NODE)
             if what == "Running":
                 self.run(name)
             else:
                 self.end(name, int(what))
+        return True
 
 
 class AsyncKubelet:

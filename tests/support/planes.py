@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import yaml
-
 from testbed.control_plane import ControlPlane
 
 from .kubectl import kubectl_file
-from .user_client import Refused, UserClient, eventually
+from .user_client import KINDS, Refused, UserClient, eventually
 
 CRDS = Path(__file__).parents[2] / "crds"
 #: The path of MPIJobs of v2beta1.
@@ -28,8 +26,7 @@ def ready_control_plane(
     with plane:
         kubectl_file(plane, "apply", CRDS)
         user = UserClient(plane.kubeconfig, "default")
-        kinds = [yaml.safe_load(path.read_text())["spec"]["names"]["kind"] for path in sorted(CRDS.glob("*.yaml"))]
-        eventually(lambda: all(served(user, kind) for kind in kinds), 60)
+        eventually(lambda: all(served(user, kind) for kind in KINDS), 60)
         yield plane
 
 

@@ -8,6 +8,7 @@ import base64
 import json
 import ssl
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -84,6 +85,32 @@ class Access:
         return client_tls(self.authority, self.certificate, self.key)
 
 
+class Watch:
+    """A watch of one kind of object in a namespace. Another thread may end it."""
+
+    def __init__(self, response: urllib3.BaseHTTPResponse) -> None:
+        self._response = response
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._response.close()
+
+    def follow(self, on_change: Callable[[], None]) -> None:
+        """Call a function for what has changed, until the watch ends."""
+        while self._response.read1():
+            on_change()
+
+    def end(self) -> None:
+        """End the watch, if it has not ended yet."""
+        with self._lock:
+            if not self._response.closed:
+                self._response.shutdown()
+
+
 class UserClient:
     """Requests with the credentials of a kubeconfig, in one namespace; `group` is where the jobs are."""
 
@@ -117,6 +144,12 @@ class UserClient:
     ) -> urllib3.BaseHTTPResponse:
         """One request with the body as it is; the response, whatever its status."""
         return self._http.request(verb, self._server + path, body=data, headers={"Content-Type": kind})
+
+    def watch(self, plural: str) -> Watch:
+        """Watch core objects, beginning with those that exist."""
+        path = f"{self._core(plural)}?watch=true&timeoutSeconds=300"
+        timeout = urllib3.Timeout(connect=30, read=None)
+        return Watch(self._http.request("GET", self._server + path, preload_content=False, timeout=timeout))
 
     def make_namespace(self) -> None:
         """Create the user's own namespace."""
@@ -303,11 +336,11 @@ def where(plural: str, namespace: str = "", name: str = "", sub: str = "") -> st
 
 
 def eventually(question: Callable[[], object], within: float = 10, every: float = 0.05) -> object:
-    """The first true answer; fails with the last one once the time is up."""
-    end = time.monotonic() + within
+    """The first true answer; fails with the last one once the time is up. Who waits for long asks less often."""
+    begun = time.monotonic()
     answer = question()
-    while not answer and time.monotonic() < end:
-        time.sleep(every)
+    while not answer and (waited := time.monotonic() - begun) < within:
+        time.sleep(max(every, min(waited / 20, 0.25)))
         answer = question()
     assert answer, f"not within {within} s; the last answer was {answer!r}"
     return answer
