@@ -22,7 +22,11 @@ PROSE := docs README.md CONTRIBUTING.md SECURITY.md Dockerfile kubectl-delivery.
 # The word lists themselves, checksums of Go modules, vendored files, misspelled names that tests need, and a part of a name in a pattern.
 NO_PROSE := hack/docs/words.txt hack/docs/phrases.txt *.sum *.mod *.min.js *.min.css
 MISSPELLED := anotations,contaners,ontainers,policys,preemptable
-FAST := -m "not apiserver and not e2e and not bench and not neighbours"
+FAST := -m "not slow and not apiserver and not e2e and not bench and not neighbours"
+# The unit tests that reach every branch of the packages that hold full coverage.
+COVERING := $(addprefix tests/unit/,api frameworks plan controller)
+# Number of processes for tests that wait for other processes half of the time, on two processors.
+WAITING ?= 4
 # Number of processes for the integration tests, which wait more than they compute. Each process has control planes of its own,
 # and the test files of a folder share one, so the files run in the order of their folders.
 JOBS ?= 3
@@ -69,7 +73,7 @@ demo-cluster: venv ## Start a cluster, install the operator, and run two trainin
 	$(call took,demo-cluster)
 
 .PHONY: test
-test: test-fast test-integration test-neighbours-short bench-limits test-e2e ## Run all tests: fast, integration, neighbours, benchmarks, end-to-end.
+test: test-fast test-slow test-integration test-neighbours-short bench-limits test-e2e ## Run all tests: fast, slow, integration, neighbours, benchmarks, end-to-end.
 
 ## Development
 
@@ -184,10 +188,15 @@ sizes: venv ## Print the lines of the product, the tests and hack by family. Fai
 
 .PHONY: test-fast
 test-fast: venv ## Run unit tests and simulations, and check branch coverage. Takes minutes, needs no cluster.
-	@# The unit tests alone reach every branch; a simulation takes more than twice as long while branches are counted.
-	$(PY) -m pytest -q -n auto $(FAST) --cov --cov-report=term tests/unit
-	$(PY) -m pytest -q -n auto $(FAST) --ignore tests/unit
+	@# A simulation takes more than twice as long while branches are counted.
+	$(PY) -m pytest -q -n auto $(FAST) --cov --cov-report=term $(COVERING)
+	$(PY) -m pytest -q -n auto $(FAST) $(addprefix --ignore=,$(COVERING))
 	$(call took,test-fast)
+
+.PHONY: test-slow
+test-slow: venv ## Run local runs with real processes, and long simulations. Takes minutes, needs no cluster.
+	@$(PY) -m pytest -q -n $(WAITING) -m slow tests/unit/cli tests/simulation
+	$(call took,test-slow)
 
 .PHONY: test-integration
 test-integration: venv venv-sdk ## Run the operator against a real API server with a simulated kubelet.

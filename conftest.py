@@ -12,18 +12,21 @@ from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
 
-#: Folders whose tests need more than Python, longest first. All other tests are fast.
+#: Beginnings of paths of tests that need more than Python, or minutes, longest first. All other tests are fast.
 MARKERS = {
-    "tests/integration": "apiserver",
-    "tests/conformance": "apiserver",
-    "tests/chaos": "apiserver",
-    "tests/unit/client": "apiserver",
-    "tests/e2e": "e2e",
-    "tests/neighbours": "neighbours",
-    "tests/bench": "bench",
+    "tests/simulation/test_malformed_values": "slow",
+    "tests/simulation/test_services": "slow",
+    "tests/unit/cli/test_run": "slow",
+    "tests/integration/": "apiserver",
+    "tests/conformance/": "apiserver",
+    "tests/chaos/": "apiserver",
+    "tests/unit/client/": "apiserver",
+    "tests/e2e/": "e2e",
+    "tests/neighbours/": "neighbours",
+    "tests/bench/": "bench",
 }
 #: Folders of which only those tests need it that ask for the fixture `server`, or are marked by hand.
-NEEDED_BY_SOME = ("tests/unit/client",)
+NEEDED_BY_SOME = ("tests/unit/client/",)
 #: Files that need something else than their folder.
 EXCEPTIONS = {
     "tests/conformance/test_complete.py": "",
@@ -68,7 +71,7 @@ def _marker(item: pytest.Item) -> str:
     path = item.path.relative_to(HERE).as_posix()
     if path in EXCEPTIONS:
         return EXCEPTIONS[path]
-    folder = next((folder for folder in MARKERS if path.startswith(f"{folder}/")), "")
+    folder = next((beginning for beginning in MARKERS if path.startswith(beginning)), "")
     if folder in NEEDED_BY_SOME and "server" not in item.fixturenames:
         return ""
     return MARKERS.get(folder, "")
