@@ -9,12 +9,13 @@ import pytest
 
 import crd_differences
 from support import Refused, UserClient
-from support.crd_pairs import CrdPairs
 from support.jobs import KINDS, pod_spec
 from support.jobs import job as any_job
 from testbed.control_plane import ControlPlane
 from testbed.releases import OLDER, minor_version
 from trainshed import crd
+
+from .crd_pairs import CrdPairs
 
 NEWER = "MPIJob/v2beta1"
 PODS = "/api/v1/namespaces/default/pods?dryRun=All"

@@ -9,11 +9,11 @@ import pytest
 
 from support.fake_kubelet import FakeKubelet
 from support.jobs import pod_spec, pytorchjob
-from support.metrics_api import MetricsApi
 from support.operator import Operator
 from support.user_client import UserClient, always, eventually
 
 from .conftest import Bed
+from .metrics_api import MetricsApi
 
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}
 

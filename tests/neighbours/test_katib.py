@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.process_pods import ProcessPods
 from support.reported import job as reported_job
 from support.user_client import UserClient, eventually
 from testbed.binaries import binary, module_folder
 from testbed.ports import free_port
 
 from .conftest import Bed
+from .process_pods import ProcessPods
 
 pytestmark = pytest.mark.long
 

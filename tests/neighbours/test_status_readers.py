@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
 from support.builders import a_job, a_pod, at, look, replace, run_policy, running
-from support.evaluators import evaluate
+from testbed.binaries import own
 from trainshed.api import status_codec
 from trainshed.api.status import Status
 from trainshed.plan.conditions import with_state
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()
 JOB = a_job("PyTorchJob", master=1, worker=1)
+
+
+def evaluate(tool: str, job: dict, argument: str = "") -> str:
+    """What a tool says of a job: `gjson`, `selector`, `kstatus`, `cel` or `lua`, with its expression or script."""
+    command = [str(own("evaluators", 2)), tool, argument]
+    done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 def block(title: str, language: str) -> str:

@@ -17,13 +17,14 @@ import aiohttp
 import pytest
 
 from support.debug_server import RECORDED, DebugServer, page
-from support.port_forwards import forwarding
 from support.ras_server import RasServer, answer, counts
 from trainshed.client import Forbidden, NotFound, Unavailable, port_forward
 from trainshed.client.credentials import Credentials
 from trainshed.client.port_forward import PortForward
 from trainshed.progress.debug_server import StacksQuery
 from trainshed.progress.nccl_ras import PORT, Query, TextOnly
+
+from .port_forwards import forwarding
 
 POD = ("ml", "mnist-worker-0")
 NEEDS_TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 import pytest
 
 from support.kubeyaml import answers, renewed, table
-from support.odd_yaml import SCALARS, Documents
 from trainshed.manifests import nodes, reader, writer
 from trainshed.manifests.nodes import BadManifest
+
+from .odd_yaml import SCALARS, Documents
 
 SEED = 20
 REFUSED = object()

@@ -15,10 +15,9 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from support.service_proxy import ServiceProxy
+from support.user_client import UserClient, eventually
 from testbed.control_plane import ControlPlane
-
-from .service_proxy import ServiceProxy
-from .user_client import UserClient, eventually
 
 GROUP_VERSION = "metrics.k8s.io/v1beta1"
 PATH = f"/apis/{GROUP_VERSION}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 
-from .kubeyaml import table
+from support.kubeyaml import table
 
 #: Texts that a reader of YAML may take for something else than a text, or that are hard to write.
 SCALARS = tuple(row["text"] for row in table())

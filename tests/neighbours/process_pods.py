@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from .fake_kubelet import NODE
-from .user_client import Refused, UserClient
+from support.fake_kubelet import NODE
+from support.user_client import Refused, UserClient
 
 #: What keeps the namespaces of a pod; with a user namespace no rights are needed.
 UNSHARE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child")

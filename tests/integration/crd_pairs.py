@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from crd_differences import pairs
-
-from .user_client import Refused, UserClient, eventually
+from support.user_client import Refused, UserClient, eventually
 
 SIDES = ("theirs", "own")
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
