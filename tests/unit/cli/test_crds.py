@@ -13,18 +13,23 @@ from trainshed.frameworks import FRAMEWORKS
 CRDS = Path(__file__).parents[3] / "crds"
 
 
+def documents(text: str) -> list[dict]:
+    """Return the documents of a text, by libyaml: the definitions are long."""
+    return list(yaml.load_all(text, yaml.CSafeLoader))
+
+
 def test_the_printed_definitions_are_those_of_the_files():
     result = CliRunner().invoke(cli, ["crds"])
-    printed = {found["metadata"]["name"]: found for found in yaml.safe_load_all(result.stdout)}
-    files = [yaml.safe_load(path.read_text()) for path in CRDS.glob("*.yaml")]
+    printed = {found["metadata"]["name"]: found for found in documents(result.stdout)}
+    files = [found for path in CRDS.glob("*.yaml") for found in documents(path.read_text())]
     assert printed == {found["metadata"]["name"]: found for found in files}
     assert len(printed) == len(FRAMEWORKS)
 
 
 def test_v2beta1_of_mpijob_replaces_v1():
     result = CliRunner().invoke(cli, ["crds", "--mpi-version", "v2beta1"])
-    printed = {found["metadata"]["name"]: found for found in yaml.safe_load_all(result.stdout)}
-    (newer,) = (yaml.safe_load(path.read_text()) for path in CRDS.glob("v2beta1/*.yaml"))
+    printed = {found["metadata"]["name"]: found for found in documents(result.stdout)}
+    (newer,) = (found for path in CRDS.glob("v2beta1/*.yaml") for found in documents(path.read_text()))
     assert printed["mpijobs.kubeflow.org"] == newer
     assert [version["name"] for version in newer["spec"]["versions"]] == ["v2beta1"]
     assert len(printed) == len(FRAMEWORKS)
