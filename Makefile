@@ -23,8 +23,9 @@ PROSE := docs README.md CONTRIBUTING.md SECURITY.md Dockerfile kubectl-delivery.
 NO_PROSE := hack/docs/words.txt hack/docs/phrases.txt *.sum *.mod *.min.js *.min.css
 MISSPELLED := anotations,contaners,ontainers,policys,preemptable
 FAST := -m "not slow and not apiserver and not e2e and not bench and not neighbours"
-# The unit tests that reach every branch of the packages that hold full coverage.
-COVERING := $(addprefix tests/unit/,api frameworks plan controller)
+# Where the tests of each ring are: every process would otherwise import all eleven thousand first.
+SERVED := tests/integration tests/conformance tests/chaos tests/simulation tests/unit/client tests/unit/manifests
+END_TO_END := tests/e2e tests/conformance/test_end_to_end.py
 # Number of processes for tests that wait for other processes half of the time, on two processors.
 WAITING ?= 4
 # Number of processes for the integration tests, which wait more than they compute. Each process has control planes of its own,
@@ -188,9 +189,9 @@ sizes: venv ## Print the lines of the product, the tests and hack by family. Fai
 
 .PHONY: test-fast
 test-fast: venv ## Run unit tests and simulations, and check branch coverage. Takes minutes, needs no cluster.
-	@# A simulation takes more than twice as long while branches are counted.
-	$(PY) -m pytest -q -n auto $(FAST) --cov --cov-report=term $(COVERING)
-	$(PY) -m pytest -q -n auto $(FAST) $(addprefix --ignore=,$(COVERING))
+	@# The unit tests alone reach every branch; a simulation takes more than twice as long while branches are counted.
+	$(PY) -m pytest -q -n auto $(FAST) --cov --cov-report=term tests/unit
+	$(PY) -m pytest -q -n auto $(FAST) --ignore tests/unit
 	$(call took,test-fast)
 
 .PHONY: test-slow
@@ -200,7 +201,7 @@ test-slow: venv ## Run local runs with real processes, and long simulations. Tak
 
 .PHONY: test-integration
 test-integration: venv venv-sdk ## Run the operator against a real API server with a simulated kubelet.
-	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m apiserver $(RERUNS)
+	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m apiserver $(RERUNS) $(SERVED)
 	$(call took,test-integration)
 
 .PHONY: test-reported
@@ -283,7 +284,7 @@ ON_REQUEST := --set progress.logs.enabled=true,progress.endpoint.enabled=true,ha
 test-e2e: venv venv-sdk ## Run the examples, node failures and the quick start on a kind cluster with real containers.
 	@$(BED) up --image "$(IMAGE)" --all-images
 	$(MAKE) deploy VALUES="$(VALUES) $(ON_REQUEST)"
-	$(PY) -m pytest -m "e2e and not long" $(RERUNS)
+	$(PY) -m pytest -m "e2e and not long" $(RERUNS) $(END_TO_END)
 	$(call took,test-e2e)
 
 .PHONY: test-local-examples
@@ -338,12 +339,12 @@ test-versions: venv venv-sdk ## Run a spread of the integration tests on older r
 
 .PHONY: bench-limits
 bench-limits: venv ## Run the benchmarks that have limits, as a part of `make test`.
-	@$(PY) -m pytest -s -m "bench and not long" --ignore tests/bench/test_finished_jobs.py
+	@$(PY) -m pytest -s -m "bench and not long" --ignore tests/bench/test_finished_jobs.py tests/bench
 	$(call took,bench-limits)
 
 .PHONY: bench
 bench: venv ## Run the benchmarks. Some have limits, others only record times.
-	@$(PY) -m pytest -s -m bench --ignore tests/bench/test_finished_jobs.py
+	@$(PY) -m pytest -s -m bench --ignore tests/bench/test_finished_jobs.py tests/bench
 	$(call took,bench)
 
 .PHONY: bench-peer

@@ -206,9 +206,17 @@ def test_the_folder_of_the_operator_is_no_package() -> None:
     assert not (ROOT / "operator" / "__init__.py").exists(), "it would shadow Python's own `operator`"
 
 
+def test_tests_that_need_an_api_server_are_where_make_looks_for_them() -> None:
+    (folders,) = re.findall(r"^SERVED := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    found = [path for path in TESTS.rglob("test_*.py") if re.search(r"mark\.apiserver\b", path.read_text())]
+    assert len(found) > 10
+    assert [path for path in found if not any(path.is_relative_to(ROOT / folder) for folder in folders.split())] == []
+
+
 def test_every_example_is_an_end_to_end_test() -> None:
     command = (sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-m", "e2e")
-    collected = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    places = ("tests/e2e", "tests/conformance/test_end_to_end.py")
+    collected = subprocess.run((*command, *places), cwd=ROOT, capture_output=True, text=True, check=False).stdout
     examples = sorted(f"{path.parent.name}/{path.stem}" for path in EXAMPLES.glob("*/*.yaml"))
     assert examples, "no examples at all"
     assert [name for name in examples if name not in collected] == [], collected
