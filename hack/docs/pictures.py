@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from support.audit.conditions import TRANSITIONS
+from support.predictions import DAY, HOUR, MINUTE, assumed, pytorch
 from trainshed.api.status import PRECEDENCE
 from trainshed.plan.rules import RULES, Rule
+from trainshed.ui.drawings import histogram
+from trainshed.whatif.prediction import Predictor
+from trainshed.whatif.telling import drawn
 
 from .drawing import Box, arrow, picture, words
 
@@ -57,6 +61,23 @@ def states() -> str:
         parts += [box.drawn(LOOKS.get(state, "box")), words((box.x, box.y), state or "new", "mono")]
     note = "an arrow from the dashed line starts at every state inside it; the first stored state may be any"
     return picture((880, 440), "The states of a job", *parts, words((20, 425), note, "small", "start"))
+
+
+def ends() -> str:
+    """Draw when the runs of a small job end, as `trainshed whatif --picture` does."""
+    job = pytorch(8, policy={"backoffLimit": 3})
+    world = assumed(
+        nodes=8,
+        run_time=7 * DAY,
+        mtbf=12 * DAY,
+        checkpoint_every=2 * HOUR,
+        checkpoint_cost=MINUTE,
+        restart_cost=10 * MINUTE,
+        program_failures=0.25,
+        exit_code=137,
+    )
+    title, note, times, marks = drawn(Predictor(1).predict(job, world, 400))
+    return histogram.draw(title, note, times, [histogram.TimeMark(*mark) for mark in marks])
 
 
 def favicon() -> str:

@@ -16,6 +16,7 @@ PICTURES: Mapping[str, Callable[[], str]] = {
     "states.svg": pictures.states,
     "favicon.svg": pictures.favicon,
     "drill.svg": drill_picture.drill,
+    "whatif.svg": pictures.ends,
     "page-jobs.svg": page_pictures.list_of_jobs,
     "page-job.svg": page_pictures.one_job,
 }

@@ -30,6 +30,7 @@ JOBS = {
     "render": ("render", "Print what would be created"),
     "lint": ("lint", "Check jobs beforehand"),
     "plan": ("plan", "Say whether jobs would fit"),
+    "whatif": ("whatif", "Predict ends amid failures"),
 }
 ADMINISTRATORS = {
     "operator": ("operator", "Run the operator"),
@@ -82,7 +83,7 @@ class LazyGroup(click.Group):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in one line, whose names say all, and the commands after it: the help fits a screen."""
         names = [option.opts[-1] for option in self.get_params(ctx)]
-        formatter.write(f"\nOptions: {', '.join(names)}\n")
+        formatter.write(f"Options: {', '.join(names)}\n")
         self.format_commands(ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

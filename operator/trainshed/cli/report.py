@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from trainshed.client.job_reader import NoSuchJob
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
 from .job_names import JOB
+from .whole_files import write
 
 if TYPE_CHECKING:  # it takes long to import
     from trainshed.ui.report_content import JobReport
@@ -97,19 +97,3 @@ def _write(found: JobReport, output: str, form: str) -> None:
     else:
         write(Path(output), text)
         click.echo(f"{found.title}: {output}", err=True)
-
-
-def write(path: Path, text: str) -> None:
-    """Write a file as a whole: until then one that exists stays as it is. Raises `OSError`."""
-    content = text.encode(errors="replace")
-    if path.exists() and not path.is_file():  # such as /dev/stdout; a folder is an error
-        path.write_bytes(content)
-        return
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with beside.open("xb") as file:
-            file.write(content)
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise

@@ -10,8 +10,8 @@ from trainshed.api.actions import Snapshot
 from trainshed.api.job import Job, JobKey
 from trainshed.api.status import Status
 from trainshed.api.time_spent import GOODPUT_CLASSES, LOST_WORK_CLASS, WAITING, JobPhase, TimeSpent
-from trainshed.fit.amounts import UNIT, Amounts, times, total
-from trainshed.fit.demands import pod_amounts
+from trainshed.fit.amounts import UNIT
+from trainshed.fit.demands import devices
 
 #: The largest number of resources with series of their own: users may ask for resources of any name.
 MAX_RESOURCES, OTHERS = 16, "other"
@@ -78,16 +78,16 @@ class SpentTime:
 
     def _count(self, known: tuple[Job, str, TimeSpent], now: TimeSpent) -> None:
         job, label, before = known
-        devices = _devices(job) if now != before else {}
+        held = devices(job) if now != before else {}
         if (lost := now.lost_work - before.lost_work) > 0:
             self._lost_work.labels(label, LOST_WORK_CLASS).inc(lost)
-            for resource, amount in devices.items():
+            for resource, amount in held.items():
                 self._lost_resources.labels(label, self._bounded(resource), LOST_WORK_CLASS).inc(lost * amount / UNIT)
         for phase, seconds in now.seconds.items():
             if (more := seconds - before.seconds.get(phase, 0)) <= 0:
                 continue
             self._seconds.labels(label, phase, GOODPUT_CLASSES.get(phase, "")).inc(more)
-            for resource, amount in devices.items() if phase not in WAITING else ():
+            for resource, amount in held.items() if phase not in WAITING else ():
                 labels = label, self._bounded(resource), phase, GOODPUT_CLASSES.get(phase, "")
                 self._resource_seconds.labels(*labels).inc(more * amount / UNIT)
 
@@ -101,9 +101,3 @@ class SpentTime:
         if len(self._resources) < MAX_RESOURCES:
             self._resources.add(resource)
         return resource if resource in self._resources else OTHERS
-
-
-def _devices(job: Job) -> Amounts:
-    """Return the extended resources that all replicas of a job request: their names have the domain of a vendor."""
-    found = total(times(pod_amounts(group.template.get("spec") or {}, "requests"), group.count) for group in job.groups)
-    return {name: amount for name, amount in found.items() if "/" in name and amount}

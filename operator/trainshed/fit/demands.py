@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from trainshed.api.coerce import as_mapping, as_sequence, parse_count, parse_text
-from trainshed.api.job import Document
+from trainshed.api.job import Document, Job
 from trainshed.api.quantities import requests as requests_of
 
 from .amounts import HUGE_PAGES, Amounts, most, parsed, times, total
@@ -85,6 +85,16 @@ def pod_amounts(spec: Document, field: str) -> dict[str, int]:
 
 def _known(overhead: Amounts, limits: Amounts) -> dict[str, int]:
     return {name: amount for name, amount in overhead.items() if name in limits}
+
+
+def pod_devices(spec: Document) -> dict[str, int]:
+    """Return the extended resources that a pod requests: their names have the domain of a vendor."""
+    return {name: amount for name, amount in pod_amounts(spec, "requests").items() if "/" in name and amount}
+
+
+def devices(job: Job) -> Amounts:
+    """Return the extended resources that all replicas of a job request."""
+    return total(times(pod_devices(group.template.get("spec") or {}), group.count) for group in job.groups)
 
 
 def is_best_effort(spec: Document) -> bool:

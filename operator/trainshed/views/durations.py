@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from itertools import pairwise
 
 #: Seconds of a minute, an hour, a day and a year.
 MINUTE, HOUR, DAY = 60, 3600, 86400
@@ -39,6 +40,17 @@ def exact(seconds: int) -> str:
         return f"{seconds}s"
     minutes = f"{seconds // MINUTE % MINUTE}m{seconds % MINUTE}s"
     return f"{seconds // HOUR}h{minutes}" if seconds >= HOUR else minutes
+
+
+def rounded(seconds: float) -> str:
+    """Return a duration in its two largest units, rounded: `21d5h`, `1h30m`, `7m5s`, `40s`."""
+    units = ((DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (1, "s"))
+    for (large, mark), (small, rest_mark) in pairwise(units):
+        count = round(seconds / small)
+        if count * small >= large:
+            whole, rest = divmod(count, large // small)
+            return f"{whole}{mark}" + (f"{rest}{rest_mark}" if rest else "")
+    return f"{round(seconds)}s"
 
 
 def age(since: datetime | None, now: datetime) -> str:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from trainshed.cli import cli
-from trainshed.cli.report import write
+from trainshed.cli.whole_files import write
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path: Path):

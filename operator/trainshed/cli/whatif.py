@@ -1,0 +1,153 @@
+"""`trainshed whatif`: when a job would end if nodes and programs fail, and what to change in it."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trainshed.api.foreign_text import json_escaped, one_line
+from trainshed.api.framework import JobDefaults
+
+from . import chapters, sources
+from .connection import warn
+from .parameters import duration
+from .whole_files import write
+
+if TYPE_CHECKING:  # it takes long to import
+    from trainshed.api.job import Job
+    from trainshed.whatif.assumptions import Assumptions
+    from trainshed.whatif.prediction import Prediction
+    from trainshed.whatif.subject import VirtualJob
+
+#: The longest time of an option, in seconds, and how many failures a run may meet on average.
+LONGEST, MOST_FAILURES = 10 * 365 * 86_400, 5_000
+#: The seconds of a run for each failure and replica, roughly, and from which sum on it is told that this takes long.
+COST, LONG = 60e-6, 120
+
+
+def span(text: str) -> float:
+    """Return the seconds of an option; raises `click.BadParameter`, also for many years."""
+    if (found := duration(text)) > LONGEST:
+        raise click.BadParameter(f"{one_line(text, 40)!r} is longer than ten years")
+    return found
+
+
+def lasting(text: str) -> float:
+    """Return the same for an option that must be a second at least."""
+    if (found := span(text)) < 1:
+        raise click.BadParameter(f"{text!r} is too short: it must be at least 1s")
+    return found
+
+
+@click.command()
+@sources.filename
+@sources.recursive
+@click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of jobs that do not set it.")
+@click.option("--run-time", type=lasting, required=True, help="How long the job trains if nothing fails, such as 7d.")
+@click.option(
+    "--nodes", type=click.IntRange(1, 100_000), help="Nodes (default: one a replica; more of them are spare)."
+)
+@click.option("--mtbf", type=lasting, default="30d", show_default=True, help="Mean time between failures of one node.")
+@click.option("--checkpoint-every", type=lasting, help="Training between two checkpoints (default: none is saved).")
+@click.option("--checkpoint-cost", type=span, default="30s", show_default=True, help="How long saving one takes.")
+@click.option("--start-up", type=span, default="2m", show_default=True, help="From the first pods to the training.")
+@click.option("--restart-cost", type=span, default="4m", show_default=True, help="The same after a failure.")
+@click.option("--replace-node", type=span, default="0s", show_default=True, help="Until a lost node has a successor.")
+@click.option(
+    "--program-failures",
+    type=click.FloatRange(0, 1),
+    default=0.5,
+    show_default=True,
+    help="Share of the failures in which a program exits and the node stays.",
+)
+@click.option("--exit-code", type=click.IntRange(1, 255), default=1, show_default=True, help="What it exits with.")
+@click.option("--histories", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="Random runs.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Chooses their failures.")
+@click.option("--processes", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes to use.")
+@click.option("--picture", type=click.Path(path_type=Path), help="Draw when the runs end, into an SVG file.")
+@click.option("-o", "--output", "form", type=click.Choice(["json"]), help="Print the predictions as JSON.")
+def whatif(files: tuple[str, ...], *, recursive: bool, namespace: str, **given: Any) -> None:  # noqa: ANN401 - options
+    """Say when jobs would end if nodes and programs fail, what is lost, and what to change.
+
+    The rules of the operator decide what becomes of a job in each of many random runs, in virtual time: no cluster is
+    asked, and nothing is run. docs/whatif.md says how the numbers come about. The exit code is 1 if a job would be
+    refused.
+    """
+    jobs = sources.selected(files, recursive=recursive).jobs
+    if given["picture"] and len(jobs) > 1:
+        raise click.UsageError("--picture draws one job, and there are more in these files")
+    created = [sources.rendered(manifest, namespace, JobDefaults(), with_pods=True) for manifest in jobs]
+    found = [_foretold(one.job, given) for one in created if one]
+    if given["form"]:
+        click.echo(json_escaped(json.dumps([document for document, _ in found], indent=4, ensure_ascii=False)))
+    for number, (_, story) in enumerate(found if not given["form"] else ()):
+        click.echo("\n" * bool(number), nl=False)
+        chapters.show(story)
+    raise SystemExit(0 if all(created) else 1)
+
+
+def _foretold(job: Job, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    """Return what there is to say of a job, as JSON and in sentences."""
+    from trainshed.whatif import telling  # noqa: PLC0415 - it takes long, and other errors need none of it
+    from trainshed.whatif.prediction import predictor  # noqa: PLC0415
+    from trainshed.whatif.recommendations import recommendations  # noqa: PLC0415
+    from trainshed.whatif.subject import Unpredictable, prepared  # noqa: PLC0415
+
+    try:
+        subject = prepared(job)
+    except Unpredictable as error:
+        raise click.ClickException(one_line(str(error))) from error
+    assumed = _assumptions(subject, given)
+    count, seed = given["histories"], given["seed"]
+    with predictor(seed, given["processes"] if count > 1 else 1) as source:
+        found = source.predict(subject, assumed, count)
+        advice = recommendations(found, source)
+    if given["picture"]:
+        _draw(found, given["picture"])
+    return telling.as_document(found, advice, seed), telling.tell(found, advice, seed)
+
+
+def _assumptions(subject: VirtualJob, given: dict[str, Any]) -> Assumptions:
+    """Return what is assumed of a job by the options; raises `UsageError` for what no run would survive."""
+    from trainshed.whatif.assumptions import Assumptions  # noqa: PLC0415 - as above
+
+    size = subject.job.size
+    nodes = given["nodes"] or size
+    assumed = Assumptions(
+        run_time=given["run_time"],
+        nodes=min(nodes, size),
+        mtbf=given["mtbf"],
+        checkpoint_every=given["checkpoint_every"] or math.inf,
+        checkpoint_cost=given["checkpoint_cost"],
+        start_up=given["start_up"],
+        restart_cost=given["restart_cost"],
+        program_failures=given["program_failures"],
+        exit_code=given["exit_code"],
+        replace_node=given["replace_node"],
+        spare_nodes=max(0, nodes - size),
+    )
+    if assumed.expected_failures > MOST_FAILURES:
+        raise click.UsageError(
+            f"a run would meet {assumed.expected_failures:,.0f} failures, and at most {MOST_FAILURES:,} are simulated:"
+            " --mtbf is the time between failures of one node"
+        )
+    seconds = COST * given["histories"] * size * (1 + assumed.expected_failures) * 4 / given["processes"]
+    if seconds > LONG:
+        fewer = max(1, given["histories"] // 10)
+        warn(f"This takes about {seconds / 60:.0f} minutes; --histories {fewer} is enough for a first look.")
+    return assumed
+
+
+def _draw(found: Prediction, path: Path) -> None:
+    from trainshed.ui.drawings import histogram  # noqa: PLC0415 - only this option needs it
+    from trainshed.whatif.telling import drawn  # noqa: PLC0415
+
+    title, note, times, marks = drawn(found)
+    try:
+        write(path, histogram.draw(title, note, times, [histogram.TimeMark(*mark) for mark in marks]))
+    except OSError as error:
+        raise click.ClickException(f"cannot write {one_line(str(path))}: {error.strerror}") from error

@@ -1,0 +1,22 @@
+"""Files that commands write, which are there as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file as a whole: until then one that exists stays as it is. Raises `OSError`."""
+    content = text.encode(errors="replace")
+    if path.exists() and not path.is_file():  # such as /dev/stdout; a folder is an error
+        path.write_bytes(content)
+        return
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("xb") as file:
+            file.write(content)
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
