@@ -65,7 +65,7 @@ class Stories:
         if is_fresh or file.deleted or kind is None:
             return kept
         try:
-            # Those of the feed are enough: a job may have 10,000, which would be read anew after each change.
+            # Those of the feed are enough: a job may have 10,000, which would be read again after each change.
             known = [life.pod for life in lives_of(file.pods) if life.removed is None]
             pods = known or await self._feed.reader.pods(file.document)
             story, events = await asyncio.gather(

@@ -17,7 +17,7 @@ JOB = smallest("PyTorchJob", "mnist") | {"metadata": {"name": "mnist", "namespac
 OF_CLUSTERS = (advice.STOPPED, advice.RESUME)
 
 
-def advices() -> Iterator[str]:
+def every_advice() -> Iterator[str]:
     """Yield all that is advised about a job."""
     for found in vars(advice).values():
         for text in found.values() if isinstance(found, dict) else [found]:
@@ -30,7 +30,7 @@ def told(text: str) -> str:
     return local_story(Story("", (Chapter("What to do", (line,)),)), JOB).chapters[0].lines[0]
 
 
-@pytest.mark.parametrize("text", sorted(set(advices())))
+@pytest.mark.parametrize("text", sorted(set(every_advice())))
 def test_no_advice_names_a_command_for_a_cluster(text: str):
     assert not re.search(r"trainshed (?!run|lint)|kubectl|API server", told(text).replace("trainshed.dev", ""))
 
