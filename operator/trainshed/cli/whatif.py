@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # it takes long to import
 
 #: The longest time of an option, in seconds, and how many failures a run may meet on average.
 LONGEST, MOST_FAILURES = 10 * 365 * 86_400, 5_000
-#: The seconds of a run for each failure and replica, roughly, and from which sum on it is told that this takes long.
+#: The seconds of a run for each failure and replica, roughly; from LONG on the output says that it takes long.
 COST, LONG = 60e-6, 120
 
 
@@ -92,7 +92,7 @@ def whatif(files: tuple[str, ...], *, recursive: bool, namespace: str, **given: 
 
 def _foretold(job: Job, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     """Return what there is to say of a job, as JSON and in sentences."""
-    from trainshed.whatif import telling  # noqa: PLC0415 - it takes long, and other errors need none of it
+    from trainshed.whatif import summary  # noqa: PLC0415 - it takes long, and other errors need none of it
     from trainshed.whatif.prediction import predictor  # noqa: PLC0415
     from trainshed.whatif.recommendations import recommendations  # noqa: PLC0415
     from trainshed.whatif.subject import Unpredictable, prepared  # noqa: PLC0415
@@ -108,7 +108,7 @@ def _foretold(job: Job, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         advice = recommendations(found, source)
     if given["picture"]:
         _draw(found, given["picture"])
-    return telling.as_document(found, advice, seed), telling.tell(found, advice, seed)
+    return summary.as_document(found, advice, seed), summary.as_text(found, advice, seed)
 
 
 def _assumptions(subject: VirtualJob, given: dict[str, Any]) -> Assumptions:
@@ -144,7 +144,7 @@ def _assumptions(subject: VirtualJob, given: dict[str, Any]) -> Assumptions:
 
 def _draw(found: Prediction, path: Path) -> None:
     from trainshed.ui.drawings import histogram  # noqa: PLC0415 - only this option needs it
-    from trainshed.whatif.telling import drawn  # noqa: PLC0415
+    from trainshed.whatif.summary import drawn  # noqa: PLC0415
 
     title, note, times, marks = drawn(found)
     try:

@@ -14,7 +14,7 @@ MOST_REPORTS = 512
 
 
 class HistoryKeeper:
-    """Is told of each change in the cluster of a run; `kinds` are those of its jobs."""
+    """Gets each change in the cluster of a run; `kinds` are those of its jobs."""
 
     def __init__(self, kinds: Iterable[str], now: Callable[[], datetime]) -> None:
         self._kinds, self._now = frozenset(kinds), now

@@ -65,7 +65,7 @@ class Output:
         self.taken = 0
 
     def begin(self, pod: Document, container: str) -> None:
-        """Note that a container runs: what it prints is told from that of its runs before."""
+        """Note that a container runs: what it prints is kept apart from that of its runs before."""
         self._stream(pod, container).log.begin(str(pod["metadata"]["uid"]))
 
     def write(self, pod: Document, container: str, chunk: bytes) -> None:

@@ -26,7 +26,7 @@ SHARE, LEAST = 20, 40
 ENOUGH, WORTH = 0.99, 0.002
 #: An exit code that every policy but Never retries.
 RETRYABLE_FROM = 128
-#: Shares that are told with a decimal, and those that are told as nearly none and nearly all.
+#: Shares that are printed with a decimal, and those that are printed as nearly none and nearly all.
 FEW, MOST, NEARLY_NONE, NEARLY_ALL = 0.1, 0.99, 0.001, 0.999
 
 #: Assumptions that a comparison changes, by name.

@@ -260,7 +260,7 @@ def legend(history: History) -> Element:
 
 
 def meanings(history: History) -> Element:
-    """Return what the words of the legend mean, for those who cannot point at them."""
+    """Return what the words of the legend mean, for readers who cannot point at them."""
     acts = {one.act for row in history.rows for one in row.spans} | {one.act for one in history.spans}
     return details(".values")[
         summary["What these words mean"],

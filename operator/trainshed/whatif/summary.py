@@ -14,7 +14,7 @@ from .assumptions import RunEnding, Use
 from .prediction import Prediction, quantile
 from .recommendations import Advice, percent
 
-#: The quantiles that are told.
+#: The quantiles that are printed.
 LOW, MIDDLE, HIGH = 0.05, 0.5, 0.95
 #: How runs end without success, in words.
 FAILURES = {
@@ -35,7 +35,7 @@ PODS = "pods"
 HOUR, MANY_HOURS = 3600, 100
 
 
-def tell(found: Prediction, advice: Sequence[Advice], seed: int) -> Story:
+def as_text(found: Prediction, advice: Sequence[Advice], seed: int) -> Story:
     """Return the prediction in sentences."""
     chapters = (
         ("Ends", tuple(_ends(found))),
