@@ -12,7 +12,7 @@ from trainshed.api.status import PRECEDENCE
 from trainshed.plan.rules import RULES, Rule
 from trainshed.ui.drawings import histogram
 from trainshed.whatif.prediction import Predictor
-from trainshed.whatif.summary import drawn
+from trainshed.whatif.sentences import drawn
 
 from .drawing import Box, arrow, picture, words
 

@@ -92,7 +92,7 @@ def whatif(files: tuple[str, ...], *, recursive: bool, namespace: str, **given: 
 
 def _foretold(job: Job, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     """Return what there is to say of a job, as JSON and in sentences."""
-    from trainshed.whatif import summary  # noqa: PLC0415 - it takes long, and other errors need none of it
+    from trainshed.whatif import sentences  # noqa: PLC0415 - it takes long, and other errors need none of it
     from trainshed.whatif.prediction import predictor  # noqa: PLC0415
     from trainshed.whatif.recommendations import recommendations  # noqa: PLC0415
     from trainshed.whatif.subject import Unpredictable, prepared  # noqa: PLC0415
@@ -108,7 +108,7 @@ def _foretold(job: Job, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         advice = recommendations(found, source)
     if given["picture"]:
         _draw(found, given["picture"])
-    return summary.as_document(found, advice, seed), summary.as_text(found, advice, seed)
+    return sentences.as_document(found, advice, seed), sentences.as_text(found, advice, seed)
 
 
 def _assumptions(subject: VirtualJob, given: dict[str, Any]) -> Assumptions:
@@ -144,7 +144,7 @@ def _assumptions(subject: VirtualJob, given: dict[str, Any]) -> Assumptions:
 
 def _draw(found: Prediction, path: Path) -> None:
     from trainshed.ui.drawings import histogram  # noqa: PLC0415 - only this option needs it
-    from trainshed.whatif.summary import drawn  # noqa: PLC0415
+    from trainshed.whatif.sentences import drawn  # noqa: PLC0415
 
     title, note, times, marks = drawn(found)
     try:

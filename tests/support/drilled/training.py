@@ -10,7 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-FLAW, LAST, EVERY, STEP = sys.argv[1], 100, 5, 0.03
+FLAW, LAST, EVERY = sys.argv[1], 100, 5
+STEP = float(os.environ.get("STEP_SECONDS", "0.03"))
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 FILE = Path(os.environ["CHECKPOINTS"]) / "checkpoint.json"
 asked = []

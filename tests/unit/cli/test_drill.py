@@ -207,6 +207,8 @@ def test_a_job_that_is_not_retried_is_named(drills):
     job = training("none")
     for group in job["spec"]["pytorchReplicaSpecs"].values():
         group["restartPolicy"] = "Never"
+        env = group["template"]["spec"]["containers"][0]["env"]
+        env.append({"name": "STEP_SECONDS", "value": "0.15"})  # the others must not succeed before it is seen
     code, found = drills.verdicts(job, "kill-rank")
     assert (code, found["kill-rank"]["cause"]) == (1, "NotRetried")
 

@@ -49,11 +49,13 @@ async def test_a_log_is_read_to_its_end_though_the_engine_lists_the_container_as
     program.chmod(0o755)
     cli, logs = DockerCli(str(program)), SlowLogs()
     engine = Engine(cli, (), lambda: datetime.now(UTC), Ends(), lambda _: None, lambda _: None)
-    container = DockerContainer(engine, "c", await cli.follow("logs", "c"), limited=False)
+    follower = await cli.follow("logs", "c")
+    container = DockerContainer(engine, "c", follower, limited=False)
     output = ContainerOutput(container, logs, POD, "main")
     container.note_end()
     assert await asyncio.wait_for(container.wait(), 30) == 0
     await output.drain()
+    await asyncio.wait_for(follower.wait(), 30)
     found = logs.text.count(b"y\n")
     assert found == SIZE // 2
 
