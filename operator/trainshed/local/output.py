@@ -27,11 +27,16 @@ UTF_8 = codecs.getincrementaldecoder("utf-8")
 
 @dataclass(slots=True)
 class _Stream:
-    """The output of one container: its prefix, its log, and its unfinished line, with a character that may be cut."""
+    """The output of one container: its log, and its unfinished line, with a character that may be cut.
 
-    prefix: str
+    `who` is its replica, `label` the replica with a container that is not the main one; they are the prefix of lines.
+    """
+
+    who: str
+    label: str
     log: KeptLog
     shown: bool
+    prefix: str = ""
     decoder: codecs.IncrementalDecoder = field(default_factory=lambda: UTF_8(errors="replace"))
     rest: str = ""
     bar_shown: float = field(default=-BAR_INTERVAL)
@@ -127,18 +132,23 @@ class Output:
         replica = replica_name(pod)
         main = pod["spec"]["containers"][0]["name"] == container
         who = replica if self._one_job else f"{job_name(pod)}/{replica}"
-        label = who if main else f"{who}/{container}"
-        self._width = max(self._width, len(label))
-        colour = self._colours.setdefault(who, str(COLOURS[len(self._colours) % len(COLOURS)]))
-        prefix = f"\x1b[{colour}m{label:<{self._width}} |{RESET} " if self._colour else f"{label:<{self._width}} | "
         name = pod["metadata"]["name"] + ("" if main else f".{container}")
         return _Stream(
-            prefix,
+            who,
+            who if main else f"{who}/{container}",
             KeptLog(self._logs / f"{name}.log", Clock().now),
             self.shows(job_name(pod), str(pod["metadata"]["name"])),
         )
 
+    def _prefix(self, stream: _Stream) -> str:
+        """Return what stands before the lines of a container; one that prints nothing makes it no wider."""
+        self._width = max(self._width, len(stream.label))
+        colour = self._colours.setdefault(stream.who, str(COLOURS[len(self._colours) % len(COLOURS)]))
+        text = f"{stream.label:<{self._width}} |"
+        return f"\x1b[{colour}m{text}{RESET} " if self._colour else f"{text} "
+
     def _print(self, stream: _Stream, line: str) -> None:
+        stream.prefix = stream.prefix or self._prefix(stream)
         self.write_line(f"{stream.prefix}{harmless(line, colour=self._colour)}")
 
 

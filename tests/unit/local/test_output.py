@@ -103,6 +103,16 @@ def test_only_some_replicas_are_printed(tmp_path):
     assert (tmp_path / "job-worker-0.log").read_bytes() == b"hello\n"
 
 
+def test_a_container_that_prints_nothing_makes_prefixes_no_wider(tmp_path):
+    pod, lines = a_pod() | {"metadata": a_pod()["metadata"] | {"uid": "uid"}}, []
+    output = Output(tmp_path, colour=False, write=lines.append)
+    for container in ("a-container-with-a-long-name", "main"):
+        output.begin(pod, container)
+    output.write(pod, "main", b"a line\n")
+    output.end(pod, "a-container-with-a-long-name")
+    assert lines == ["worker-0 | a line"]
+
+
 def test_each_replica_has_a_colour(tmp_path):
     lines: list[str] = []
     output = Output(tmp_path, colour=True, write=lines.append)
