@@ -110,6 +110,7 @@ def test_a_container_that_prints_nothing_makes_prefixes_no_wider(tmp_path):
         output.begin(pod, container)
     output.write(pod, "main", b"a line\n")
     output.end(pod, "a-container-with-a-long-name")
+    output.close()
     assert lines == ["worker-0 | a line"]
 
 
