@@ -74,7 +74,11 @@ class FileEvents:
         if sys.platform != "linux":
             self.problem = "this system does not say which files are written"
             return
-        self._descriptor = _inotify("inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            self._descriptor = _inotify("inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:  # the programs of a user may have few, as fs.inotify.max_user_instances says
+            self.problem = f"inotify cannot be used, and so no write is seen: {error.strerror}"
+            return
         for folder in folders:
             self._add(folder)
         asyncio.get_running_loop().add_reader(self._descriptor, self.catch_up)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import sys
 from pathlib import Path
@@ -78,6 +79,17 @@ async def test_what_is_too_much_is_said(tmp_path, monkeypatch):
     events.stop()
     assert events.problem == "of more than 1 writes the later ones were not followed"
     assert len(events.found) == 1
+
+
+async def test_that_too_many_watch_files_is_a_problem(tmp_path, monkeypatch):
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(file_events, "_inotify", refuse)
+    events = FileEvents(lambda: 1.0)
+    events.start([tmp_path])
+    events.stop()
+    assert events.problem == "inotify cannot be used, and so no write is seen: Too many open files"
 
 
 async def test_a_system_that_says_nothing_is_a_problem(tmp_path, monkeypatch):
