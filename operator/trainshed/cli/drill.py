@@ -35,7 +35,7 @@ TIMEOUT = 600.0
 @click.command()
 @sources.filename
 @sources.recursive
-@click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of objects without one.")
+@local_jobs.in_namespace
 @click.option(
     "--runtime",
     type=click.Choice(RUNTIMES),
@@ -43,7 +43,7 @@ TIMEOUT = 600.0
     show_default=True,
     help="How replicas run, as for trainshed run.",
 )
-@click.option("--python", default="", help="Virtual environment or interpreter that stands for the image's Python.")
+@local_jobs.with_python
 @click.option("--quick", is_flag=True, help="Four faults in two minutes: kill-rank, suspend, resize, kill-in-write.")
 @click.option("--script", type=click.Path(dir_okay=False), default=None, help="YAML file with the faults, in order.")
 @click.option("--steps", type=click.IntRange(min=faults.FEWEST), help="Last step of interest; without it the end.")

@@ -23,6 +23,13 @@ from . import download, sources
 KINDS = (("v1", "ConfigMap"), ("v1", "Secret"), ("v1", "PersistentVolumeClaim"))
 #: How many images, commands, paths and claims of jobs from a URL are shown, and how many characters of each.
 SHOWN, SHOWN_LENGTH = 10, 200
+#: The options that all commands with such jobs have.
+in_namespace = click.option(
+    "-n", "--namespace", default="default", show_default=True, help="Namespace of objects without one."
+)
+with_python = click.option(
+    "--python", default="", help="Virtual environment or interpreter that stands for the image's Python."
+)
 
 
 def read(

@@ -39,7 +39,7 @@ def _failures(
 @click.command()
 @sources.filename
 @sources.recursive
-@click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of objects without one.")
+@local_jobs.in_namespace
 @click.option(
     "--runtime",
     type=click.Choice(RUNTIMES),
@@ -48,7 +48,7 @@ def _failures(
     help="How replicas run. auto is namespaces if this machine permits them, else processes. docker and podman use the"
     " images of the job.",
 )
-@click.option("--python", default="", help="Virtual environment or interpreter that stands for the image's Python.")
+@local_jobs.with_python
 @click.option("--only", multiple=True, help="Replica whose output is printed, such as worker-0. May be repeated.")
 @click.option("--no-color", is_flag=True, help="Print without colors and without the status line.")
 @click.option("--output", "form", type=click.Choice(("text", "json")), default="text", help="Form of the summary.")

@@ -10,7 +10,6 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from trainshed.local.node.host_paths import CREATED
 from trainshed.local.options import LocalJob, Options, Refused
 from trainshed.local.output import is_named
 from trainshed.local.paths import remove
-from trainshed.local.state_folder import make_private
+from trainshed.local.state_folder import make_place, make_private
 
 from . import checkpoints
 from .faults import FEWEST, AnyFault, OfReplica, Resize
@@ -70,7 +69,7 @@ class Drill:
         self._began = time.monotonic()
         self._runs = 0
         self._check()
-        make_private(_existing(options.state) / NAME)
+        make_private(make_place(options.state) / NAME)
         self.folder = Path(tempfile.mkdtemp(prefix=f"{item.job.name}-", dir=options.state / NAME))
 
     def run(self) -> DrillOutcome:
@@ -245,13 +244,6 @@ def told(base: Observation) -> tuple[str, ...]:
     else:
         told.append(f"no checkpoint was seen{f': {base.unseen_files}' if base.unseen_files else ''}")
     return tuple(told)
-
-
-def _existing(folder: Path) -> Path:
-    for missing in reversed([found for found in (folder, *folder.parents) if not found.exists()]):
-        with suppress(FileExistsError):
-            missing.mkdir(mode=0o700)
-    return folder
 
 
 def _interruptible() -> None:

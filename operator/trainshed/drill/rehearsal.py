@@ -117,7 +117,6 @@ class Rehearsal:
             began, self.clock(), ending, status.current_state,
             reports=self._log.reports, ends=tuple(self._ends), files=tuple(self._files.found), folders=folders,
             unseen_files=self._files.problem, message=failed.message if failed and failed.true else "",
-            restarts=status.retries.used,
             **self._seen,
         )  # fmt: skip
 

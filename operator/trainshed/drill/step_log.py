@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from trainshed.api.foreign_text import one_line
+from trainshed.api.framework import own_container
 from trainshed.api.job import Document
 from trainshed.api.objects import JOB_ROLE_LABEL
 from trainshed.local.options import LocalJob
@@ -70,7 +71,7 @@ class StepLog:
 
     def __init__(self, item: LocalJob, logs: LogSink, clock: Callable[[], float]) -> None:
         self._logs, self._clock = logs, clock
-        self._own = item.framework.container.name
+        self._known = item.framework.container
         expression = item.job.log_expression
         leads = next((pod for pod in item.pods if JOB_ROLE_LABEL in pod["metadata"]["labels"]), item.pods[0])
         self.leader = str(leads["metadata"]["name"])
@@ -110,8 +111,7 @@ class StepLog:
         self._logs.end(pod, container)
 
     def _trains(self, pod: Document, container: str) -> bool:
-        names = [item["name"] for item in pod["spec"]["containers"]]
-        return container == (self._own if self._own in names else names[0])
+        return bool(container == own_container(self._known, pod["spec"]["containers"])["name"])
 
 
 def loss_of(metrics: Iterable[tuple[str, str]]) -> float | None:

@@ -66,10 +66,15 @@ def open_state(place: Path) -> StateFolder:
         raise Unusable(f"{error.filename or place} {why}; choose another folder with --state") from error
 
 
-def _opened_state(place: Path) -> StateFolder:
+def make_place(place: Path) -> Path:
+    """Make a folder and those above it as far as they do not exist, for this user alone; return it."""
     for missing in reversed([folder for folder in (place, *place.parents) if not folder.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
-    place = place.resolve()
+    return place
+
+
+def _opened_state(place: Path) -> StateFolder:
+    place = make_place(place).resolve()
     notes = [*parents(place)]
     path = place / NAME
     with suppress(FileNotFoundError):
