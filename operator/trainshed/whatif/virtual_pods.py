@@ -6,9 +6,11 @@ import heapq
 import math
 from collections import Counter
 from datetime import datetime
+from typing import cast
 
 from msgspec.structs import replace
 
+from trainshed.api.job import ReplicaGroup
 from trainshed.api.objects import Container, Phase, Pod, TerminatedState
 
 from .assumptions import Assumptions
@@ -86,7 +88,7 @@ class VirtualPods:
     def create(self, name: str, attempt: int, now: tuple[float, datetime], wait: float) -> None:
         """Create a pod, which trains after this time, and later if its node is not there yet."""
         replica, job, framework = self._subject.replicas[name], self._subject.job, self._subject.framework
-        group = next(group for group in job.groups if group.role == replica.role)
+        group = self._group(name)
         slot, self._count = self.slots[self._places[name]], self._count + 1
         if framework.hooks.start_after(job, replica.role):
             wait = 0  # the others, for which it has waited, are ready
@@ -119,8 +121,7 @@ class VirtualPods:
             pod = self._pods.get(name)
             if pod is None or pod.uid != uid or pod.over:
                 continue
-            role = self._subject.replicas[name].role
-            own = next(group.container for group in self._subject.job.groups if group.role == role)
+            own = self._group(name).container
             if not pod.node:
                 new = Container(own, waiting=True, reason="ContainerCreating")
                 node = self.slots[self._places[name]].node
@@ -137,10 +138,8 @@ class VirtualPods:
 
         Where the kubelet restarts containers, those of all replicas that need each other exit and are restarted.
         """
-        replica = self._subject.replicas[name]
-        policy = next(group.restart_policy for group in self._subject.job.groups if group.role == replica.role)
         code = self._assumed.exit_code
-        if not policy.restarts_in_place:
+        if not self._group(name).restart_policy.restarts_in_place:
             pod = self._pods[name]
             ended = replace(pod.containers[0], ready=False, exit_code=code, reason="Error", finished=second)
             self._pods[name] = replace(pod, phase=Phase.FAILED, ready=False, containers=(ended,))
@@ -183,6 +182,10 @@ class VirtualPods:
         self.leaving = []
         gone = [pod for name in names if (pod := self._pods.pop(name, None))]
         return any(map(_runs, gone))
+
+    def _group(self, name: str) -> ReplicaGroup:
+        """Return the replica group of a pod."""
+        return cast("ReplicaGroup", self._subject.job.of(self._subject.replicas[name].role))
 
     def _await(self, time: float, pod: Pod, wait: float) -> None:
         self._count += 1
