@@ -10,10 +10,12 @@ import time
 from pathlib import Path
 from typing import Self
 
+from trainshed.client.job_reader import JobKind
 from trainshed.ui.access import Access
-from trainshed.ui.application import Site, served
+from trainshed.ui.application import Site, Sources, served
 from trainshed.ui.feed import Feed
 from trainshed.ui.model import JobsPlace
+from trainshed.views.rank_stacks import NotRead, ReplicaStacks, Result, parse
 
 from .page_cluster import PageCluster
 
@@ -61,7 +63,7 @@ async def serve(jobs: int) -> None:
         cluster.namespace(name)
     for number in range(jobs):
         cluster.add(NAMESPACES[number % 3], f"job-{number}", 8, STATES[number % len(STATES)])
-    site = Site(Feed(cluster.reader, ""), access, JobsPlace("memory"))
+    site = Site(Feed(cluster.reader, ""), access, JobsPlace("memory"), Sources(stacks=read_stacks))
     async with served(site, 0), asyncio.TaskGroup() as tasks:
         tasks.create_task(site.feed.run())
         await site.feed.synced.wait()
@@ -110,7 +112,31 @@ async def write_fast(cluster: PageCluster, seconds: float, each: int) -> dict:
     return {}
 
 
-DOES = {"state": state, "reports": reports, "write": write, "write_fast": write_fast}
+#: What containers that read stacks print, by the names of replicas.
+OUTPUTS: dict[str, list[str]] = {}
+
+
+async def stacks(cluster: PageCluster, **outputs: list[str]) -> dict:
+    """Let the containers that read stacks print these lines."""
+    del cluster
+    OUTPUTS.clear()
+    OUTPUTS.update(outputs)
+    return {}
+
+
+async def read_stacks(job: dict, kind: JobKind, most: int) -> ReplicaStacks:
+    """Return what was printed for each replica."""
+    del job, kind, most
+    found = dict[str, Result]()
+    for replica, lines in OUTPUTS.items():
+        try:
+            found[replica] = parse([line.encode() for line in lines])
+        except NotRead as error:
+            found[replica] = error
+    return ReplicaStacks(found)
+
+
+DOES = {"state": state, "reports": reports, "stacks": stacks, "write": write, "write_fast": write_fast}
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from trainshed.memory.built_in import BUILT_IN, job_resource
 from trainshed.memory.in_process import MemoryTransport
 from trainshed.memory.server import Server
 from trainshed.ui.access import Access
-from trainshed.ui.application import Site, served
+from trainshed.ui.application import Site, Sources, served
+from trainshed.ui.asked_stacks import ReadStacks
 from trainshed.ui.feed import Feed
 from trainshed.ui.model import JobsPlace
 
@@ -60,9 +61,11 @@ class Jobs:
 
 
 @asynccontextmanager
-async def opened(jobs: Jobs, *, may_change: bool = False) -> AsyncIterator[tuple[Site, aiohttp.ClientSession]]:
+async def opened(
+    jobs: Jobs, *, may_change: bool = False, stacks: ReadStacks | None = None
+) -> AsyncIterator[tuple[Site, aiohttp.ClientSession]]:
     """Serve the pages of jobs, without following them; requests have no session yet, and follow no redirects."""
-    site = Site(jobs.feed, Access(may_change=may_change), JobsPlace("here"))
+    site = Site(jobs.feed, Access(may_change=may_change), JobsPlace("here"), Sources(stacks=stacks))
     async with (
         served(site, 0),
         aiohttp.ClientSession(site.access.origins[0], cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser,

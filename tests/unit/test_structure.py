@@ -74,6 +74,7 @@ SMALL_MODULES = {
     "trainshed.cli.finished": "records, which only this option of a command reads",
     "trainshed.cli.crds": "one command, one file",
     "trainshed.ui.pages.job_yaml": "one page, one file",
+    "trainshed.ui.pages.stacks_page": "one page, one file",
     "trainshed.cli.remove_finalizers": "one command, one file",
     "trainshed.ui.log_routes": "the addresses of one page, apart from what is read for it",
     "trainshed.ui.cluster_routes": "the addresses of one page, apart from what is read for it",

@@ -9,15 +9,17 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from trainshed.client.job_reader import JobReader
+from trainshed.api.job import Document
+from trainshed.client.job_reader import JobKind, JobReader
 from trainshed.client.transport import RestClient
 from trainshed.local.options import ShownRun
 from trainshed.memory.in_process import MemoryTransport
 from trainshed.ui.access import Access
-from trainshed.ui.application import Site, served
+from trainshed.ui.application import Site, Sources, served
 from trainshed.ui.feed import Feed
 from trainshed.ui.log_files import RunLogs
 from trainshed.ui.model import JobsPlace, LocalPlace
+from trainshed.views.rank_stacks import ReplicaStacks
 
 from . import page_links
 
@@ -31,7 +33,12 @@ async def local_page(run: ShownRun) -> AsyncIterator[Callable[[], Awaitable[None
     feed = Feed(JobReader(RestClient(MemoryTransport(run.server))), "")
     report = f"trainshed report --run {shlex.quote(str(run.folder))}"
     local = LocalPlace(str(run.folder / "logs"), shlex.join(("trainshed", *sys.argv[1:])), report)
-    site = Site(feed, access, JobsPlace(PLACE, PROGRAM, local), logs=RunLogs(run.log))
+
+    async def stacks(job: Document, kind: JobKind, most: int) -> ReplicaStacks:
+        del kind, most  # a machine has few
+        return ReplicaStacks(await run.stacks(str(job["metadata"]["name"])))
+
+    site = Site(feed, access, JobsPlace(PLACE, PROGRAM, local), Sources(RunLogs(run.log), stacks=stacks))
     async with served(site, 0), page_links.offered(access.new_link, run.say, browser=True):
         following = asyncio.create_task(feed.run())
 

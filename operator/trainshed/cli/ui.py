@@ -27,7 +27,9 @@ class PageOptions:
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="The jobs of all namespaces.")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port on 127.0.0.1 (default: a free one).")
 @click.option("--browser/--no-browser", default=True, help="Open the page in a browser, if there is a screen.")
-@click.option("--allow-actions", is_flag=True, help="Let the page suspend, resume, restart and delete jobs.")
+@click.option(
+    "--allow-actions", is_flag=True, help="Let the page suspend, resume, restart and delete jobs, and read stacks."
+)
 def ui(*, options: ClusterOptions, everywhere: bool, port: int, browser: bool, allow_actions: bool) -> None:
     """Show jobs, what they do and why in the browser, with your own rights.
 
@@ -42,16 +44,17 @@ def ui(*, options: ClusterOptions, everywhere: bool, port: int, browser: bool, a
 
 async def _ui(cluster: Cluster, shown: PageOptions) -> int:
     from trainshed.ui.access import Access  # noqa: PLC0415 - only this command needs it, and it takes long to import
-    from trainshed.ui.application import Site, served  # noqa: PLC0415
+    from trainshed.ui.application import Site, Sources, served  # noqa: PLC0415
     from trainshed.ui.feed import Feed  # noqa: PLC0415
     from trainshed.ui.model import JobsPlace  # noqa: PLC0415
 
-    from . import installation, page_links  # noqa: PLC0415
+    from . import installation, page_links, stack_reading  # noqa: PLC0415
 
     access = Access(may_change=shown.may_change)
     namespace = "" if shown.everywhere else cluster.namespace
     examine = partial(installation.examine, cluster, version("trainshed"))
-    site = Site(Feed(cluster.reader, namespace), access, JobsPlace(cluster.server), examine=examine)
+    stacks = stack_reading.for_page(cluster) if shown.may_change else None
+    site = Site(Feed(cluster.reader, namespace), access, JobsPlace(cluster.server), Sources(None, examine, stacks))
     async with (
         served(site, shown.port),
         page_links.offered(access.new_link, click.echo, browser=shown.browser),

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from trainshed.api.framework import Framework, JobDefaults, child_name
 from trainshed.api.job import Document, Job
@@ -20,17 +20,21 @@ from .failure_injection import InjectedFailure
 from .kept_log import KeptLog
 from .output import is_named, printable
 
+if TYPE_CHECKING:
+    from trainshed.views.rank_stacks import Result
+
 
 @dataclass(frozen=True, slots=True)
 class ShownRun:
     """A run as others show it: its server and folder, and the log of a container by the names of pod and container.
 
-    `say` prints a line.
+    `stacks` reads those of the replicas of a job by its name, and `say` prints a line.
     """
 
     server: Server
     folder: Path
     log: Callable[[str, str], KeptLog | None]
+    stacks: Callable[[str], Awaitable[dict[str, Result]]]
     say: Callable[[str], None]
 
 

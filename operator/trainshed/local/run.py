@@ -49,6 +49,8 @@ from .stored_objects import EVENT, POD, Stored
 from .training_progress import TrainingProgress
 
 if TYPE_CHECKING:
+    from trainshed.views.rank_stacks import Result
+
     from .run_endpoint import RunEndpoint
 
 SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
@@ -103,6 +105,7 @@ class LocalRun:
         self._injector = FailureInjector(options.failures, logs, self._kill)
         self._kubelet: Kubelet | None = None
         self._history = HistoryKeeper([framework.kind for framework in self._frameworks], self._clock.now)
+        self._report: StackReport | None = None
         self._created: set[str] = set()
         self._changed = 0.0
         self._signals = self._interrupts = 0
@@ -114,7 +117,9 @@ class LocalRun:
     @property
     def shown(self) -> ShownRun:
         """The run as others show it."""
-        return ShownRun(self._cluster.server, self._folder.path, self._output.log, self._output.print_line)
+        return ShownRun(
+            self._cluster.server, self._folder.path, self._output.log, self._stacks, self._output.print_line
+        )
 
     async def run(self) -> int:
         """Run everything; return the exit code."""
@@ -176,7 +181,7 @@ class LocalRun:
         if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
             # The shell and the system may both send it for one terminal: it never counts as a second Ctrl-C.
             signal.signal(signal.SIGHUP, lambda *_: None if self._signals else self._hurry(loop, kubelet))
-        report = StackReport(self._options.jobs, kubelet.container, self._output)
+        report = self._report = StackReport(self._options.jobs, kubelet.container, self._output)
         report.listen(loop, *controller.watched)
         self._injector.start([(item.job.name, pod) for item in self._options.jobs for pod in item.pod_names])
         status = self._status_line()
@@ -313,6 +318,9 @@ class LocalRun:
     def _kill(self, pod: str) -> None:
         killed = self._kubelet is not None and self._kubelet.kill(pod)
         self._output.say(f"--fail: {'killed' if killed else 'cannot kill, it does not run:'} {pod}")
+
+    async def _stacks(self, job: str) -> dict[str, Result]:
+        return await self._report.found(job) if self._report else {}
 
     def _jobs(self) -> Iterable[Stored]:
         own = ((item.job.kind, item.job.namespace, item.job.name) for item in self._options.jobs)

@@ -80,12 +80,10 @@ class StackReport:
     async def _show(self) -> None:
         from trainshed.views import rank_stacks as view  # noqa: PLC0415 - few runs need it
 
-        containers = self._containers()
-        if not containers:
+        found = await self.found()
+        if not found:
             self._output.say("no replica runs, so there are no stacks")
             return
-        results = await asyncio.gather(*map(self._read, containers.values()))
-        found = dict(zip(containers, results, strict=True))
         ranks = view.ranks_in(found)
         if groups := view.grouped(ranks):
             for line in (view.headline(groups), *view.lines(groups, whole=False)):
@@ -93,12 +91,18 @@ class StackReport:
         for reason, names in view.without_stacks(found, ranks).items():
             self._output.say(f"no stack of {listed(names)}: {reason}")
 
-    def _containers(self) -> dict[str, RuntimeContainer]:
-        """Return the containers that train and run, by the names that replicas have in lines of output."""
+    async def found(self, job: str = "") -> dict[str, Result]:
+        """Return what the replicas of one job, or of all, that run are doing, by their names in lines of output."""
+        containers = self._containers(job)
+        results = await asyncio.gather(*map(self._read, containers.values()))
+        return dict(zip(containers, results, strict=True))
+
+    def _containers(self, job: str) -> dict[str, RuntimeContainer]:
         found = {}
-        for item in self._jobs:
+        wanted = [item for item in self._jobs if job in ("", item.job.name)]
+        for item in wanted:
             for pod in item.pod_names:
-                name = pod.removeprefix(f"{item.job.name}-") if len(self._jobs) == 1 else pod
+                name = pod.removeprefix(f"{item.job.name}-") if len(wanted) == 1 else pod
                 if container := self._find(pod, item.framework.container.name) or self._find(pod, ""):
                     found[name] = container
         return found

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
+import msgspec
 from aiohttp import web
 from htpy import Renderable, a
 
 from .access import Access, add_headers, guard, without_token
+from .asked_stacks import AskedStacks, ReadStacks
 from .base_path import own_path
 from .changes import Changes
 from .cluster_logs import ApiLogs
@@ -22,7 +25,8 @@ from .live import Update, follow
 from .local_words import local_story
 from .log_routes import LogRoutes
 from .model import Address, JobFile, JobsPlace, PageFrame
-from .pages import actions, job, job_yaml, jobs, layout, ranks
+from .pages import actions, job, job_yaml, jobs, layout, ranks, stacks_page
+from .pages.job_head import STACKS
 from .replica_logs import ReplicaLogs
 from .stories import Stories
 
@@ -38,26 +42,36 @@ JobPage = Callable[[JobFile, PageFrame, Mapping[str, str]], Renderable]
 JobPart = Callable[[JobFile, datetime, Mapping[str, str]], Renderable]
 
 
-class Site:
-    """All pages over one feed; those of a run on this machine have no page of a cluster.
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where a site reads what is not in its feed.
 
-    `logs` are from the cluster unless others are given; `examine` looks at the operator, if there is one.
+    `logs` are from the cluster unless others are given; `examine` looks at the operator, if there is one. `stacks`
+    reads those of a job; without it there is no page for them.
     """
+
+    logs: ReplicaLogs | None = None
+    examine: Examine | None = None
+    stacks: ReadStacks | None = None
+
+
+class Site:
+    """All pages over one feed; those of a run on this machine have no page of a cluster."""
 
     def __init__(
         self,
         feed: Feed,
         access: Access,
         place: JobsPlace,
-        *,
-        logs: ReplicaLogs | None = None,
-        examine: Examine | None = None,
+        sources: Sources | None = None,
     ) -> None:
+        sources = sources or Sources()
         self.feed, self.access, self.place = feed, access, place
         self.stories = Stories(feed, local_story if place.local else None)
         self.changes = Changes(feed) if access.may_change else None
-        self.logs = LogRoutes(feed, logs or ApiLogs(feed.reader), self.frame)
-        self.cluster = ClusterRoutes(feed, ClusterReader(feed.reader, feed.namespace, examine), self.frame)
+        self.stacks = AskedStacks(feed, sources.stacks) if sources.stacks else None
+        self.logs = LogRoutes(feed, sources.logs or ApiLogs(feed.reader), self.frame)
+        self.cluster = ClusterRoutes(feed, ClusterReader(feed.reader, feed.namespace, sources.examine), self.frame)
 
     def frame(self, live: str = "") -> PageFrame:
         """Return what surrounds a page that is drawn now; `live` is the path of its changes."""
@@ -71,7 +85,9 @@ class Site:
             revision=revision,
             is_known=self.feed.synced.is_set(),
             live=f"{live}{joint}since={revision}" if live else "",
-            csrf=self.access.csrf if self.changes else "",
+            csrf=self.access.csrf if self.changes or self.stacks else "",
+            may_change=self.changes is not None,
+            reads_stacks=self.stacks is not None,
             program=self.place.program,
             local=self.place.local,
         )
@@ -84,6 +100,10 @@ class Site:
             if not (self.place.local and path in OF_CLUSTERS):
                 app.router.add_get(path, partial(view, self))
         app.router.add_static("/static", STATIC)
+        if self.stacks:
+            own = partial(self.job, page=stacks_page.page), partial(self.job_live, part=stacks_page.live)
+            path = f"{JOB}{STACKS}"
+            app.add_routes([web.get(path, own[0]), web.get(f"{path}/live", own[1]), web.post(path, self.read_stacks)])
         if self.changes:
             app.add_routes([web.post(f"{JOB}/{{action:{'|'.join(actions.ACTIONS)}}}", self.act)])
         return app
@@ -91,15 +111,35 @@ class Site:
     async def act(self, request: web.Request) -> web.Response:
         """Do what a form asks for, and lead back to the page of the job."""
         address = address_in(request)
-        form = await request.post() if request.content_type == FORM else {}
-        file = self.feed.file(address)
-        if not self.access.is_own_form(request, str(form.get("csrf", ""))):
+        if not await self._is_own_form(request):
             return self.refused(request)
+        file = self.feed.file(address)
         if file is None or self.changes is None:
             return answer(self.unknown(address), 404)
         if problem := await self.changes.act(file, request.match_info["action"]):
             return answer(actions.refusal(file, self.frame(), problem), 409)
         return web.Response(status=303, headers={"Location": address.path})
+
+    async def read_stacks(self, request: web.Request) -> web.Response:
+        """Read the stacks of a job, and lead to the page of them."""
+        address = address_in(request)
+        if not await self._is_own_form(request):
+            return self.refused(request)
+        file = self.feed.file(address)
+        if file is None or self.stacks is None:
+            return answer(self.unknown(address), 404)
+        await self.stacks.ask(file)
+        return web.Response(status=303, headers={"Location": f"{address.path}{STACKS}"})
+
+    async def _is_own_form(self, request: web.Request) -> bool:
+        form = await request.post() if request.content_type == FORM else {}
+        return self.access.is_own_form(request, str(form.get("csrf", "")))
+
+    async def _file(self, address: Address) -> JobFile | None:
+        """Return all that is known of a job."""
+        file = await self.stories.file(address)
+        stacks = self.stacks.of(address) if self.stacks else None
+        return msgspec.structs.replace(file, stacks=stacks) if file and stacks else file
 
     async def jobs(self, request: web.Request) -> web.Response:
         """Answer with the page of jobs."""
@@ -133,7 +173,7 @@ class Site:
     async def job(self, request: web.Request, *, page: JobPage) -> web.Response:
         """Answer with a page of one job."""
         address = address_in(request)
-        file = await self.stories.file(address)
+        file = await self._file(address)
         if file is None:
             return answer(self.unknown(address), 404)
         query = f"?{request.query_string}" if request.query_string else ""
@@ -146,7 +186,7 @@ class Site:
         async def draw(update: Update, since: int) -> None:
             del since
             update.element("notices", layout.notices(self.feed.notices()))
-            if file := await self.stories.file(address):
+            if file := await self._file(address):
                 update.element("live", part(file, self.feed.now(), request.query))
                 if forms := actions.forms(file, self.frame()):
                     update.element("actions", forms)

@@ -45,10 +45,9 @@ class Changes:
         try:
             await self._act(JobActions(self._feed.reader, said.append, is_dry_run=False), job, kind, name)
         except Forbidden as error:
-            return refusals.sentence(str(error), error.reason)
+            return said_of(error)
         except (ApiError, NoSuchJob, NotPossible) as error:
-            rejected = isinstance(error, ApiError) and error.reason == UNAUTHORIZED
-            return " ".join((one_line(REJECTED.format(error=error) if rejected else str(error)), *said))
+            return " ".join((said_of(error), *said))
         return ""
 
     def _act(self, actions: JobActions, job: Document, kind: JobKind, name: str) -> Awaitable[str]:
@@ -58,3 +57,11 @@ class Changes:
             case "restart":
                 return actions.restart(job, kind, RESTART_WITHIN)
         return actions.set_suspended(job, kind, suspended=name == "suspend")
+
+
+def said_of(error: Exception) -> str:
+    """Return why something was not done in one line, with what to do about credentials and rights."""
+    if isinstance(error, Forbidden):
+        return refusals.sentence(str(error), error.reason)
+    rejected = isinstance(error, ApiError) and error.reason == UNAUTHORIZED
+    return one_line(REJECTED.format(error=error) if rejected else str(error))

@@ -28,7 +28,7 @@ WORDS = (
         "Give it more time, which needs no restart: kubectl patch {job} \\S.*?'\\. Else see",
         "Raise activeDeadlineSeconds in its file for the next run, and see",
     ),
-    ("trainshed stacks {job}", "Ctrl-\\ in the terminal of trainshed run"),
+    ("trainshed stacks {job}", "the page Stacks"),
 )
 #: Words that begin a sentence.
 BEGINNING = re.compile(r"(?:\A|(?<=[.!?] ))the (?=page|table)")

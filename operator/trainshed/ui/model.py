@@ -62,11 +62,33 @@ class Sample(msgspec.Struct, frozen=True):
     metrics: tuple[tuple[str, float], ...]
 
 
+class RanksAt(msgspec.Struct, frozen=True):
+    """Ranks at the same place: who they are, the important frames of their stack and all, the innermost first.
+
+    `waits` is whether they wait for all others. All of it is printable.
+    """
+
+    who: str
+    important: tuple[str, ...]
+    frames: tuple[str, ...]
+    waits: bool
+
+
+class ShownStacks(msgspec.Struct, frozen=True):
+    """The stacks of a job that were read at a time: a sentence, groups of ranks, what is missing, and what to do."""
+
+    time: datetime
+    headline: str = ""
+    groups: tuple[RanksAt, ...] = ()
+    problems: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+
+
 class JobFile(msgspec.Struct, frozen=True):
     """All that the pages of a job are drawn from.
 
     In lists the document has no spec, and `pods`, `events` and `story` are empty. `deleted` is when its deletion was
-    seen; None while it is there.
+    seen; None while it is there. `stacks` are those that were asked for.
     """
 
     document: Document
@@ -76,6 +98,7 @@ class JobFile(msgspec.Struct, frozen=True):
     events: tuple[Document, ...] = ()
     story: Story | None = None
     deleted: datetime | None = None
+    stacks: ShownStacks | None = None
 
     @property
     def address(self) -> Address:
@@ -131,7 +154,7 @@ class PageFrame(msgspec.Struct, frozen=True):
     `program` is what serves it, for who can start that again, and `local` the run on this machine that it shows.
     `place` names the cluster or the machine, an empty `namespace` means all, `revision` is that of the feed with which
     the page was drawn, `live` the path of its changes. `is_known` is whether all that is there was read once. `csrf` is
-    the token of its forms, empty if it has no actions.
+    the token of its forms; `may_change` and `reads_stacks` say which there are.
     """
 
     now: datetime
@@ -142,6 +165,8 @@ class PageFrame(msgspec.Struct, frozen=True):
     live: str = ""
     is_known: bool = True
     csrf: str = ""
+    may_change: bool = False
+    reads_stacks: bool = False
     program: str = "trainshed ui"
     local: LocalPlace | None = None
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from trainshed.api.foreign_text import one_line
+from trainshed.plan.messages.phrases import plural
 from trainshed.progress.stack_frames import (
     MOST_FRAMES,
     MOST_TEXT,
@@ -83,6 +84,17 @@ class NotRead(Exception):
 
 #: What is known of a replica: its processes, or why they are not known.
 Result = Sequence[PythonProcess] | Exception
+
+
+class ReplicaStacks(msgspec.Struct, frozen=True):
+    """What was read of the replicas of a job, by their names, and what to do about those that could not be read.
+
+    `left` is how many that run were not asked.
+    """
+
+    found: Mapping[str, Result]
+    left: int = 0
+    advice: tuple[str, ...] = ()
 
 
 def parse(output: Iterable[bytes], threads: int = 1) -> list[PythonProcess]:
@@ -207,8 +219,8 @@ def lines(groups: Sequence[RankGroup], *, whole: bool, option: str = "") -> list
     """
     found = []
     for group in groups[:GROUPS]:
-        found.append(f"{_count(group)}: {_names(group.ranks)}")
-        frames = group.frames if whole else _important(group.frames)
+        found.append(who(group))
+        frames = group.frames if whole else important(group.frames)
         found += [f"    {frame}" for frame in frames]
         if len(frames) < len(group.frames):
             found.append(f"    … {_more(len(group.frames) - len(frames), 'frame')}{option and f' ({option})'}")
@@ -216,11 +228,12 @@ def lines(groups: Sequence[RankGroup], *, whole: bool, option: str = "") -> list
     return [*found, f"… {_more(len(groups) - GROUPS, 'group')}"] if len(groups) > GROUPS else found[:-1]
 
 
-def _count(group: RankGroup) -> str:
-    return "1 rank" if len(group.ranks) == 1 else f"{len(group.ranks)} ranks"
+def who(group: RankGroup) -> str:
+    """Return how many ranks a group has, and which."""
+    return f"{plural(len(group.ranks), 'rank')}: {_names(group.ranks)}"
 
 
-def _important(frames: Sequence[Frame]) -> list[Frame]:
+def important(frames: Sequence[Frame]) -> list[Frame]:
     """Return the place, the frames of the user above it, and what is between them if that is short."""
     start = next((number for number, frame in enumerate(frames) if not is_library(frame.path)), 0)
     own = [number for number, frame in enumerate(frames) if number > start and is_users(frame.path)]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+import json
+from urllib.parse import urljoin, urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from support import FakeKubelet
-from support.browsing import Ui, Visitor
+from support.browsing import Ui, Visitor, screenshots
 from support.jobs import job
+from support.page_process import PageProcess
 from support.user_client import UserClient, eventually
 
 pytestmark = pytest.mark.usefixtures("shared_operator")
@@ -101,6 +103,42 @@ def test_texts_of_users_stay_texts_in_every_view(ui: Ui, visitor: Visitor, hosti
         assert answer
         assert answer.status == 200
         expect(page.locator("main")).to_contain_text("hostile")
+    quiet.close()
+
+
+def test_stacks_of_hostile_replicas_stay_texts_and_are_read_by_a_click(
+    served: PageProcess, visitor: Visitor, browser: Browser
+):
+    frames = [["load", "/app/train.py", 7], [HOSTILE, f"/app/{HOSTILE}", 8], *[["f" * 300, "/x.py", 9]] * 60]
+    said = json.dumps({"pid": 1, "threads": [{"name": "", "main": True, "frames": frames}]})
+    waits = said.replace('"load"', '"all_reduce"')
+    served.ask(
+        do="stacks", **{"master-0": [waits], "worker-0": [waits], f"worker-{MARKUP}": [said], "worker-2": [HOSTILE]}
+    )
+    path = "/jobs/ml/pytorchjob/job-0"
+    page = visitor.open(served.link)
+    page.on("dialog", lambda dialog: (visitor.complaints.append(dialog.message), dialog.dismiss()))
+    page.goto(urljoin(served.link, path))
+    page.get_by_role("link", name="Stacks", exact=True).click()
+    page.get_by_role("button", name="Read the stacks of job-0").click()
+    expect(page.locator("#stacks-title")).to_contain_text("ago")
+    expect(page.locator(".stack")).to_have_count(2)
+    page.get_by_text("All 60 frames").first.click()
+    assert page.locator("img[src=x], main script").count() == 0
+    assert not {"\u202e", "\x1b"} & set(page.inner_text("main"))
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert [found["id"] for found in AXE.run(page).response["violations"]] == [], scheme
+    for width in (320, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert overflow(page) == [], width
+    screenshots(page, "stacks")
+    quiet = browser.new_context(java_script_enabled=False, storage_state=visitor.context.storage_state())
+    without = quiet.new_page()
+    without.goto(urljoin(served.link, f"{path}/stacks"))
+    served.ask(do="stacks")
+    without.get_by_role("button", name="Read the stacks of job-0").click()
+    expect(without.locator("main")).to_contain_text("No replica runs.")
     quiet.close()
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.cookiejar import CookieJar
 from pathlib import Path
 from urllib.error import HTTPError
-from urllib.request import HTTPCookieProcessor, build_opener
+from urllib.request import HTTPCookieProcessor, Request, build_opener
 
 import pytest
 
@@ -32,7 +33,10 @@ class LocalPage:
         self._browser = build_opener(HTTPCookieProcessor(CookieJar()))
 
     def read(self, path: str) -> str:
-        with self._browser.open(f"{self.base}{path}", timeout=30) as answer:
+        return self.sent(Request(f"{self.base}{path}"))
+
+    def sent(self, request: Request) -> str:
+        with self._browser.open(request, timeout=90) as answer:
             return answer.read().decode()
 
 
@@ -73,3 +77,41 @@ def test_the_page_shows_a_local_job_its_log_and_the_run_before(tmp_path: Path, r
         with pytest.raises(HTTPError) as refused:
             LocalPage(page.link).read(page.link.removeprefix(page.base))
         assert "This link was used before" in refused.value.read().decode()
+
+
+#: A job whose replicas stand in a function of their own until its page has read them.
+STANDING = (
+    "import os, pathlib, time\n"
+    "def stands_here():\n"
+    "    while not pathlib.Path('go').exists(): time.sleep(0.05)\n"
+    "stands_here()\n"
+)
+
+
+def test_the_page_reads_what_the_ranks_of_a_local_job_are_doing(tmp_path: Path):
+    (tmp_path / "train.py").write_text(STANDING)
+    job = a_job(f"cd {tmp_path} && exec python3 train.py")
+    with Machine(tmp_path).start(job, arguments=("--ui",)) as process:
+        link = next(found[0] for line in process.stdout if (found := LINK.search(line)))
+        page = LocalPage(link)
+        first = page.link.removeprefix(page.base)
+        while not (found := re.search(r'href="(/jobs/[^"?]+)"', page.read(first))):
+            first = "/"
+        path = found[1]
+        csrf = re.search('name="csrf" value="([^"]+)"', page.read(f"{path}/stacks"))[1]
+        refused = Request(f"{page.base}{path}/stacks", b"csrf=wrong", {"Origin": page.base})
+        with pytest.raises(HTTPError, match="403"):
+            page.sent(refused)
+        read = Request(f"{page.base}{path}/stacks", f"csrf={csrf}".encode(), {"Origin": page.base})
+        for _ in range(60):
+            if "stands_here (train.py:3)" in (text := page.sent(read)):
+                break
+            time.sleep(0.5)
+        assert "2 ranks are in stands_here." in text
+        (tmp_path / "go").touch()
+        for line in process.stdout:
+            if "The page stays until Ctrl-C." in line:
+                break
+        assert "No replica runs." in page.sent(read)
+        process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0

@@ -10,15 +10,17 @@ from contextlib import asynccontextmanager
 import pytest
 
 from support.builders import a_pod
+from support.jobs import smallest
 from trainshed import stack_dump
+from trainshed.api.objects import Phase
 from trainshed.cli.connection import Cluster
 from trainshed.cli.job_pods import Target
-from trainshed.cli.stacks import Reader
+from trainshed.cli.stack_reading import Reader, for_page
 from trainshed.client.ephemeral_containers import EphemeralContainers, NoImage, NotRun
 from trainshed.client.job_reader import JobKind
 from trainshed.client.transport import Answer, RestClient
 from trainshed.views import rank_stacks
-from trainshed.views.rank_stacks import parse
+from trainshed.views.rank_stacks import ReplicaStacks, parse
 
 POD = a_pod("worker-0")
 KIND = JobKind("PyTorchJob", "pytorchjobs", "/apis/kubeflow.org/v1")
@@ -35,13 +37,18 @@ class Kubelet:
     """A transport to a server on which the container is in this state: it has ended at once, with this output."""
 
     def __init__(self, output: bytes, state: dict = ENDED) -> None:
-        self.output, self.state = output, state
+        self.output, self.state, self.names = output, state, dict[str, str]()
 
     async def exchange(self, request) -> Answer:
         if request.path.endswith("/log"):
             return Answer(200, self.output)
-        ended = [{"name": "reader", "state": self.state}]
-        pod = {"metadata": {"name": POD.name, "uid": POD.uid}, "status": {"ephemeralContainerStatuses": ended}}
+        name = str(request.path).split("/pods/")[1].split("/")[0]
+        if request.verb == "PATCH":
+            body = request.body if isinstance(request.body, dict) else json.loads(request.body)
+            self.names[name] = body["spec"]["ephemeralContainers"][-1]["name"]
+        ended = [{"name": self.names.get(name, "reader"), "state": self.state}]
+        metadata = {"name": name, "uid": f"{name.removeprefix('mnist-')}-uid"}
+        pod = {"metadata": metadata, "status": {"ephemeralContainerStatuses": ended}}
         return Answer(200, json.dumps(pod).encode())
 
     @asynccontextmanager
@@ -51,6 +58,25 @@ class Kubelet:
 
         assert request.path.endswith("/log")
         yield Answer(200), pieces()
+
+
+async def test_a_page_is_given_what_replicas_that_run_do_and_how_many_were_not_asked(monkeypatch):
+    monkeypatch.setenv("TRAINSHED_IMAGE", "trainshed:9")
+    pods = [
+        a_pod(f"worker-{number}", phase=phase) for number, phase in enumerate((*(Phase.RUNNING,) * 3, Phase.PENDING))
+    ]
+    rest = RestClient(Kubelet(a_process(1, [FRAME])))
+
+    class Reads:
+        async def pods(self, document):
+            return pods[: document["has"]]
+
+    read = for_page(Cluster(Reads(), "ml", rest))
+    job = smallest("PyTorchJob", "mnist") | {"has": 4}
+    job["metadata"]["namespace"] = "ml"
+    found = await read(job, KIND, 2)
+    assert (list(found.found), found.left, found.advice) == (["worker-0", "worker-1"], 1, ())
+    assert await read(job | {"has": 0}, KIND, 2) == ReplicaStacks({})
 
 
 async def output_of(*lines: bytes) -> list[bytes]:
@@ -116,6 +142,6 @@ async def test_a_container_that_cannot_start_is_not_waited_for_and_all_replicas_
 
 def test_an_image_that_cannot_be_pulled_has_advice():
     target = Target({"metadata": {"namespace": "ml", "name": "mnist"}}, KIND, "")
-    reader = Reader(Cluster(None, "ml", RestClient(Kubelet(b""))), target, None)
+    reader = Reader(RestClient(Kubelet(b"")), target, "trainshed:9", 60)
     (advice,) = reader.advice(iter([[], NoImage("not pulled"), NotRun("gone")]))
-    assert advice.startswith("--image")
+    assert advice.startswith("trainshed stacks --image, or the variable TRAINSHED_IMAGE")

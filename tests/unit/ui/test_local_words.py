@@ -46,7 +46,7 @@ def test_no_advice_names_a_command_for_a_cluster(text: str):
             "trainshed logs {job} --container sidecar --previous shows what it printed.",
             "The page Logs with ?container=sidecar, “run before the last restart”, shows what it printed.",
         ),
-        ("trainshed stacks {job} shows more.", r"Ctrl-\ in the terminal of trainshed run shows more."),
+        ("trainshed stacks {job} shows more.", "The page Stacks shows more."),
         (advice.OVER, "The run is over: start trainshed run again."),
     ],
 )

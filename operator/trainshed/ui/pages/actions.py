@@ -35,7 +35,7 @@ def forms(file: JobFile, frame: PageFrame) -> Element | None:
 
     Each has an id, so that what a reader has opened does not become another action when the state changes.
     """
-    if not frame.csrf:
+    if not frame.may_change:
         return None
     names = offered(file)
     if not names:

@@ -32,7 +32,7 @@ def page(file: JobFile, frame: PageFrame, query: Query = NOTHING) -> Element:
         patterns.sheet(),
         live(file, frame.now, query),
         actions.forms(file, frame),
-        job_tables.commands(file, frame.local),
+        job_tables.commands(file, frame),
     ]
     return job_head.document(file, frame, "", content)
 

@@ -17,8 +17,9 @@ from . import layout
 
 #: The files that the pages of a job need besides those of all pages.
 FILES = ("job.css", "uPlot.min.css", "uPlot.iife.min.js", "job.js")
-#: The pages of a job, by the end of their paths.
-PLACES = (("Job", ""), ("Ranks", "/ranks"), ("Logs", "/logs"), ("YAML", "/yaml"))
+#: The pages of a job, by the end of their paths; the one of stacks is not on every server.
+STACKS = "/stacks"
+PLACES = (("Job", ""), ("Ranks", "/ranks"), ("Logs", "/logs"), ("Stacks", STACKS), ("YAML", "/yaml"))
 #: What a URL says besides its path, by name.
 Query = Mapping[str, str]
 NOTHING: Query = MappingProxyType({})
@@ -28,14 +29,16 @@ def document(file: JobFile, frame: PageFrame, place: str, content: Node) -> Elem
     """Return a page of a job with its name and the links to the others; `place` is the end of its path."""
     address = file.address
     title = f"{address.name} · {address.kind} in {address.namespace}"
-    return layout.document(frame, title, fragment[head(file, place), content], extra=FILES)
+    return layout.document(frame, title, fragment[head(file, frame, place), content], extra=FILES)
 
 
-def head(file: JobFile, place: str) -> Element:
+def head(file: JobFile, frame: PageFrame, place: str) -> Element:
     """Return the name of a job, and the links to its pages."""
     address = file.address
     links = (
-        li[a(href=f"{address.path}{end}", aria_current="page" if end == place else None)[name]] for name, end in PLACES
+        li[a(href=f"{address.path}{end}", aria_current="page" if end == place else None)[name]]
+        for name, end in PLACES
+        if end != STACKS or frame.reads_stacks
     )
     return div(".job-head")[
         p(".crumbs")[

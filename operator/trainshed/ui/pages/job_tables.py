@@ -12,7 +12,7 @@ from htpy import progress as progress_bar
 from trainshed.api.foreign_text import one_line
 from trainshed.api.objects import JOB_NAME_LABEL
 from trainshed.api.status import Condition, Status
-from trainshed.ui.model import JobFile, LocalPlace
+from trainshed.ui.model import JobFile, LocalPlace, PageFrame
 from trainshed.views import rows as view_rows
 from trainshed.views.durations import human
 
@@ -20,6 +20,12 @@ from . import layout
 
 #: The most Events that are shown, the newest first.
 MOST_EVENTS = 200
+#: Where stacks are read, on a page that does and on one that does not.
+STACKS_HERE = "The page Stacks reads what each rank is doing."
+STACKS_ELSEWHERE = (
+    "The stacks are read by an ephemeral container in each pod, which stays in its list: this page reads them if it "
+    "was started with --allow-actions."
+)
 #: The most characters of a command.
 MOST_COMMAND = 4_096
 
@@ -110,32 +116,31 @@ def progress(status: Status) -> Element | None:
     ]
 
 
-def commands(file: JobFile, local: LocalPlace | None = None) -> Element:
+def commands(file: JobFile, frame: PageFrame) -> Element:
     """Return commands about the job, for a terminal: of a cluster, or of a run on this machine."""
-    found, hint = _local_commands(file, local) if local else _cluster_commands(file)
+    found = _local_commands(file, frame.local) if frame.local else _cluster_commands(file)
     return section(".commands", aria_labelledby="commands-title")[
         h2("#commands-title")["In a terminal"],
         ul[(li[span[text], code(tabindex="0", data_copy=True)[command]] for text, command in found)],
-        p(".hint")[hint],
+        p(".hint")[STACKS_HERE if frame.reads_stacks else STACKS_ELSEWHERE],
     ]
 
 
-def _local_commands(file: JobFile, local: LocalPlace) -> tuple[Sequence[tuple[str, str]], str]:
+def _local_commands(file: JobFile, local: LocalPlace) -> Sequence[tuple[str, str]]:
     name = view_rows.name_of(file.document)
     found = (
         ("Logs of all replicas", f"tail -n +1 -F {shlex.quote(local.logs)}/{shlex.quote(name)}-*.log"),
         ("A report, once the run has ended", f"{local.report} {shlex.quote(name)} -o {shlex.quote(name)}.html"),
         ("The same run again", local.again),
     )
-    shown = [(text, one_line(command, MOST_COMMAND)) for text, command in found]
-    return shown, "Ctrl-\\ in the terminal of trainshed run prints what each rank is doing: its Python stack."
+    return [(text, one_line(command, MOST_COMMAND)) for text, command in found]
 
 
-def _cluster_commands(file: JobFile) -> tuple[Sequence[tuple[str, str]], str]:
+def _cluster_commands(file: JobFile) -> Sequence[tuple[str, str]]:
     job = one_line(view_rows.with_namespace(file.document))
     name, _, namespace = job.partition(" -n ")
     selector = f"{JOB_NAME_LABEL}={name.partition('/')[2]}"
-    found = (
+    return (
         ("What happened", f"trainshed explain {job}"),
         ("Logs of all replicas", f"trainshed logs {job} -f"),
         ("What each rank is doing: its Python stack", f"trainshed stacks {job}"),
@@ -144,8 +149,4 @@ def _cluster_commands(file: JobFile) -> tuple[Sequence[tuple[str, str]], str]:
             "Its pods",
             f"kubectl get pods -n {namespace} -l {selector} -o wide",
         ),
-    )
-    return found, (
-        "The stacks are read by an ephemeral container in each pod, which stays in its list: so this page has no "
-        "button for it."
     )

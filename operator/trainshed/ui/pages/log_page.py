@@ -46,7 +46,7 @@ class LogView(msgspec.Struct, frozen=True):
 def page(file: JobFile, view: LogView, frame: PageFrame) -> h.Element:
     """Return the page of the logs of a job."""
     title = f"Logs of {one_line(file.address.name)}"
-    parts = h.fragment[job_head.head(file, "/logs"), banner(file, frame.now), content(view)]
+    parts = h.fragment[job_head.head(file, frame, "/logs"), banner(file, frame.now), content(view)]
     return layout.document(frame, title, parts, extra=("job.css", "logs.css", "logs.js"))
 
 
