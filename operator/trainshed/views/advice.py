@@ -132,9 +132,9 @@ BY_REASON = {
         f"The node got a taint that the pod does not tolerate, such as not-ready: kubectl describe node. {TAKEN}"
     ),
     **dict.fromkeys(("DeletionByPodGC", "NodeLost"), TAKEN),
-    **dict.fromkeys(
-        ("TerminationByKubelet", "Terminated", "NodeShutdown", "Shutdown"),
-        f"The node was shut down, or needed room for a critical pod. {TAKEN}",
+    **dict.fromkeys(("Terminated", "NodeShutdown", "Shutdown"), f"The node was shut down. {TAKEN}"),
+    "TerminationByKubelet": (
+        f"The node was short of something, was shut down, or needed room for a critical pod. {TAKEN}"
     ),
     **dict.fromkeys(
         ("Deleted", "PodDisappeared"),

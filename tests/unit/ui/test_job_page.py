@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
 import msgspec
 import pytest
 
@@ -59,6 +62,22 @@ def test_a_broken_job_says_what_it_is_and_why_and_what_to_do_before_what_was_ask
     places += [text.rfind(words) for words in ("Timeline", "Conditions of the job", "In a terminal")]
     assert -1 not in places, text
     assert places == sorted(places)
+
+
+#: What is above the timeline: the state and why, and the story.
+PROSE = re.compile(r'<div class="headline".*?(?=<section class="timeline-section")', re.DOTALL)
+#: What may be said again: lines of a log, which are quoted, and each of several failures, at its time.
+QUOTED = re.compile(r"<pre.*?</pre>|<dt>History</dt>.*?</dd>", re.DOTALL)
+
+
+@pytest.mark.parametrize("name", BROKEN | WELL)
+def test_no_sentence_stands_twice_on_a_page(name):
+    play, now = (BROKEN | WELL)[name]()
+    prose = PROSE.search(str(job.page(play.file(now), PageFrame(at(now)))))[0]
+    texts = re.sub(r"<[^>]+>", "\n", QUOTED.sub("", prose))
+    said = [part.strip(" .") for part in re.split(r"\n|(?<=[.;:]) |, ", texts)]
+    again = Counter(part for part in said if len(part.split()) >= 4)
+    assert [part for part, times in again.items() if times > 1] == []
 
 
 def test_a_job_that_trains_but_longer_than_it_may_is_told_what_would_be_enough_and_not_what_was_before():

@@ -98,7 +98,7 @@ def not_running(facts: Facts, found: Sequence[Waiting]) -> ConditionUpdate:
     """Return the condition Blocked for these replicas, one or more; the reason is that of the first."""
     size, count = facts.job.size, sum(item.count for item in found)
     head = f"{count} of {size} replica{'' if size == 1 else 's'} {'is' if count == 1 else 'are'} not running"
-    message = f"{head}: {'; '.join(map(replica_problems.sentence, found))}"
+    message = f"{head}: {'; '.join(replica_problems.sentences(found))}"
     return ConditionUpdate(ConditionType.BLOCKED, found[0].reason, coerce.truncate_end(message, MAX_MESSAGE_BYTES))
 
 

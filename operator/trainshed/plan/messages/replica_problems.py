@@ -33,10 +33,16 @@ NO_CONTAINERS = "the kubelet has not reported the containers"
 NOTHING_STARTED = "no container has started"
 
 
-def sentence(item: Waiting) -> str:
-    """Return which replicas have a problem, on which node, and the problem."""
-    replicas = f"{item.role.lower()}{'-' if item.count == 1 else ' '}{item.indexes}"
-    return f"{replicas}{f' on {item.node}' if item.node else ''}: {item.message}"
+def sentences(found: Iterable[Waiting]) -> list[str]:
+    """Return which replicas have a problem, on which node, and the problem: once for all roles that have the same."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for item in found:
+        replicas = f"{item.role.lower()}{'-' if item.count == 1 else ' '}{item.indexes}"
+        names.setdefault((item.node, item.message), []).append(replicas)
+    return [
+        f"{', '.join(replicas)}{f' on {node}' if node else ''}: {message}"
+        for (node, message), replicas in names.items()
+    ]
 
 
 def withheld_until_ready(role: str) -> str:

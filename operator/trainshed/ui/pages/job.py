@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from htpy import Element, div, dl, fragment, h2, p, section, span
+from msgspec.structs import replace
 
 from trainshed.api.coerce import as_mapping, parse_text
 from trainshed.api.foreign_text import one_line
@@ -22,7 +23,7 @@ from .job_head import NOTHING, Query
 from .story_chapter import chapter
 
 #: The chapter that is shown first, those that say why a job does not run, and the one that is shown last.
-ADVICE, FAILURE, ASKED = "What to do", "Failure", "Asked for"
+ADVICE, FAILURE, ASKED, REPLICAS = "What to do", "Failure", "Asked for", "Replicas"
 CAUSES = (FAILURE, "Blocked", "Stalled", "Deadline", "Queue")
 
 
@@ -46,7 +47,7 @@ def live(file: JobFile, now: datetime, query: Query = NOTHING) -> Element:
     return div("#live.job")[
         job_head.banner(file, now),
         _state(file),
-        _story(file.story, file.state, urgent=_is_urgent(file)) if file.story else None,
+        _story(file, file.story, _why(file)) if file.story else None,
         _timeline(file, found, whole=whole) if found else None,
         _time(file, until),
         _training(file),
@@ -71,7 +72,15 @@ def _why(file: JobFile) -> str:
     why = "" if is_told else one_line(view_rows.why(file.status, file.document))
     chapters = file.story.chapters if file.story else ()
     lines = [line for one in chapters if one.title in CAUSES for line in one.lines]
-    return "" if any(why in line for line in lines) else why
+    said = why.removeprefix(f"{file.state}: ")
+    return "" if any(said in line for line in lines) else why
+
+
+def _without(line: str, why: str) -> str:
+    """Return a line about replicas without its end, if the sentence above the story says that already."""
+    parts = line.split(": ")
+    ends = (number for number in range(1, len(parts)) if ": ".join(parts[number:]) in why)
+    return ": ".join(parts[: next(ends, len(parts))])
 
 
 def _is_urgent(file: JobFile) -> bool:
@@ -79,14 +88,19 @@ def _is_urgent(file: JobFile) -> bool:
     return file.state not in view_rows.SETTLED or bool(view_rows.why(file.status, file.document))
 
 
-def _story(story: Story, state: str, *, urgent: bool) -> Element:
+def _story(file: JobFile, story: Story, why: str) -> Element:
     """Return the story; of a job that needs attention the cause and what to do come first."""
+    state, urgent = file.state, _is_urgent(file)
     causes = [one for one in story.chapters if urgent and one.title in CAUSES]
     if state in (*view_rows.SETTLED, STALLED) and any(one.title != FAILURE for one in causes):
         causes = [one for one in causes if one.title != FAILURE]  # it was before, and runs again
     advice = [one for one in story.chapters if urgent and one.title == ADVICE]
     others = [one for one in story.chapters if one not in causes and one not in advice]
     others.sort(key=lambda one: one.title == ASKED)
+    others = [
+        replace(one, lines=tuple(_without(line, why) for line in one.lines)) if one.title == REPLICAS else one
+        for one in others
+    ]
     return section(".story", aria_label="What happened")[
         dl(class_=f"causes {layout.colour_of(state)}")[map(chapter, causes)] if causes else None,
         (div(".advice")[h2[one.title], (p[line] for line in one.lines)] for one in advice),
