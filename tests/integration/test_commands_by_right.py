@@ -20,6 +20,7 @@ READING = {
     "top mnist": ("", ""),
     "logs mnist": (NO_NODE, NO_NODE),
     "stacks mnist --timeout 1s": (STACKS, STACKS),
+    "whatif --like mnist --run-time 1h --histories 1": ("", ""),
 }
 CHANGING = {
     **dict.fromkeys(("restart mnist", "suspend mnist", "resume paused", "scale mnist --replicas 2"), (PATCH, "")),

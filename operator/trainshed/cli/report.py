@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from trainshed.api import run_history
 from trainshed.api.foreign_text import one_line
 from trainshed.client.job_reader import NoSuchJob
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
 from .job_names import JOB
+from .kept_runs import history_of
 from .whole_files import write
 
 if TYPE_CHECKING:  # it takes long to import
@@ -58,21 +58,9 @@ def _report_run(folder: Path, job: str, output: str, form: str) -> None:
     from trainshed.ui.report_reading import read_run  # noqa: PLC0415 - only this command needs it
 
     try:
-        _write(read_run(_history(folder), job), output, form)
+        _write(read_run(history_of(folder), job), output, form)
     except (NoSuchJob, OSError, msgspec.DecodeError) as error:
         raise click.ClickException(one_line(str(error))) from error
-
-
-def _history(folder: Path) -> bytes:
-    """Return what the folder of a run has of its jobs, or the folder above if it is that of the logs."""
-    if not folder.is_dir():
-        raise NoSuchJob(f"{folder} is no folder: trainshed run names that of a run at its end")
-    for file in (folder / run_history.FILE, folder.absolute().parent / run_history.FILE):
-        if file.is_file():
-            if file.stat().st_size > run_history.MOST_BYTES:
-                raise NoSuchJob(f"{file} is too large for what a run writes")
-            return file.read_bytes()
-    raise NoSuchJob(f"{folder} has no {run_history.FILE}: the run goes on, or was killed, or it is no folder of a run")
 
 
 async def _report(cluster: Cluster, job: str, output: str, form: str, *, record: bool) -> int:

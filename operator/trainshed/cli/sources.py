@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import glob
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -23,19 +24,26 @@ from trainshed.rendering import KNOWN, RenderedObjects, Selection, select
 
 from . import download
 
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 STANDARD_INPUT = "standard input"
 #: The files of a folder that are read.
 ENDINGS = (".json", ".yaml", ".yml")
 
-filename = click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    required=True,
-    shell_complete=lambda _context, _option, unfinished: [CompletionItem(unfinished, type="file")],
-    help="File, folder or URL with jobs; - reads standard input. May be repeated.",
-)
+
+def filenames(*, required: bool) -> Callable[[CommandT], CommandT]:
+    """Return the option that names files; the command gets them as `files`."""
+    return click.option(
+        "-f",
+        "--filename",
+        "files",
+        multiple=True,
+        required=required,
+        shell_complete=lambda _context, _option, unfinished: [CompletionItem(unfinished, type="file")],
+        help="File, folder or URL with jobs; - reads standard input. May be repeated.",
+    )
+
+
+filename = filenames(required=True)
 recursive = click.option("-R", "--recursive", is_flag=True, help="Read the folders in a folder as well.")
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from click.core import ParameterSource
 
 from trainshed.api.foreign_text import json_escaped, one_line
 from trainshed.api.framework import JobDefaults
+from trainshed.views.chapter import Chapter, Story
 
 from . import chapters, sources
-from .connection import warn
+from .connection import DEFAULT_NAMESPACE, ClusterOptions, warn
 from .parameters import duration
 from .whole_files import write
 
@@ -23,10 +25,12 @@ if TYPE_CHECKING:  # it takes long to import
     from trainshed.whatif.prediction import Prediction
     from trainshed.whatif.subject import VirtualJob
 
+    from .measured_jobs import MeasuredJob
+
 #: The longest time of an option, in seconds, and how many failures a run may meet on average.
 LONGEST, MOST_FAILURES = 10 * 365 * 86_400, 5_000
 #: The seconds of a run for each failure and replica, roughly; from LONG on the output says that it takes long.
-COST, LONG = 60e-6, 120
+COST, LONG = 15e-6, 120
 
 
 def span(text: str) -> float:
@@ -44,10 +48,13 @@ def lasting(text: str) -> float:
 
 
 @click.command()
-@sources.filename
+@sources.filenames(required=False)
 @sources.recursive
-@click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of jobs that do not set it.")
-@click.option("--run-time", type=lasting, required=True, help="How long the job trains if nothing fails, such as 7d.")
+@click.option("--like", default="", help="Job of the cluster, or folder of a run here, that shows what is not given.")
+@click.option("--context", default="", help="Context of the kubeconfig for --like (default: its current context).")
+@click.option("--kubeconfig", default="", help="Path of the kubeconfig file for --like.")
+@click.option("-n", "--namespace", default="", help="Namespace of jobs that do not set it, and of --like.")
+@click.option("--run-time", type=lasting, help="How long the job trains if nothing fails, such as 7d.")
 @click.option(
     "--nodes", type=click.IntRange(1, 100_000), help="Nodes (default: one a replica; more of them are spare)."
 )
@@ -70,33 +77,94 @@ def lasting(text: str) -> float:
 @click.option("--processes", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes to use.")
 @click.option("--picture", type=click.Path(path_type=Path), help="Draw when the runs end, into an SVG file.")
 @click.option("-o", "--output", "form", type=click.Choice(["json"]), help="Print the predictions as JSON.")
-def whatif(files: tuple[str, ...], *, recursive: bool, namespace: str, **given: Any) -> None:  # noqa: ANN401 - options
+def whatif(files: tuple[str, ...], *, recursive: bool, **given: Any) -> None:  # noqa: ANN401 - options
     """Say when jobs would end if nodes and programs fail, what is lost, and what to change.
 
-    The rules of the operator decide what becomes of a job in each of many random runs, in virtual time: no cluster is
-    asked, and nothing is run. docs/whatif.md says how the numbers come about. The exit code is 1 if a job would be
-    refused.
+    The rules of the operator decide what becomes of a job in each of many random runs, in virtual time: nothing is run,
+    and a cluster is asked only for the job that --like names, which is the one that is asked about if there are no
+    files. docs/whatif.md says how the numbers come about. The exit code is 1 if a job would be refused.
     """
-    jobs = sources.selected(files, recursive=recursive).jobs
+    like = _like(given)
+    jobs = _jobs(files, given["namespace"], like, recursive=recursive)
     if given["picture"] and len(jobs) > 1:
         raise click.UsageError("--picture draws one job, and there are more in these files")
-    created = [sources.rendered(manifest, namespace, JobDefaults(), with_pods=True) for manifest in jobs]
-    found = [_foretold(one.job, given) for one in created if one]
+    inputs = _inputs(given, like)
+    found = [_foretold(job, inputs) for job in jobs if job]
     if given["form"]:
         click.echo(json_escaped(json.dumps([document for document, _ in found], indent=4, ensure_ascii=False)))
     for number, (_, story) in enumerate(found if not given["form"] else ()):
         click.echo("\n" * bool(number), nl=False)
         chapters.show(story)
-    raise SystemExit(0 if all(created) else 1)
+    raise SystemExit(0 if all(jobs) else 1)
 
 
-def _foretold(job: Job, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+class Inputs(NamedTuple):
+    """The options, what was measured for them, and sentences about that."""
+
+    options: dict[str, Any]
+    measured: dict[str, Any]
+    sentences: tuple[str, ...]
+
+
+def _is_given(option: str) -> bool:
+    source = click.get_current_context().get_parameter_source(option)
+    return source not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP, None)
+
+
+def _like(given: dict[str, Any]) -> MeasuredJob | None:
+    """Return the job that --like names."""
+    if not given["like"]:
+        if given["context"] or given["kubeconfig"]:
+            raise click.UsageError("only --like asks a cluster: leave out --context and --kubeconfig")
+        return None
+    from .measured_jobs import read  # noqa: PLC0415 - only this option needs it
+
+    return read(given["like"], ClusterOptions(given["kubeconfig"], given["context"], given["namespace"]))
+
+
+def _jobs(files: tuple[str, ...], namespace: str, like: MeasuredJob | None, *, recursive: bool) -> list[Job | None]:
+    """Return the jobs that are asked about, None for each that would be refused."""
+    if files:
+        manifests = sources.selected(files, recursive=recursive).jobs
+        created = [
+            sources.rendered(one, namespace or DEFAULT_NAMESPACE, JobDefaults(), with_pods=True) for one in manifests
+        ]
+        return [one.job if one else None for one in created]
+    if like is None:
+        raise click.UsageError("name the files of jobs with -f, or a job with --like")
+    job = like.job
+    if job.problems:
+        raise click.ClickException(one_line(f"{like.name} cannot be asked about: {job.problems[0]}"))
+    return [job]
+
+
+def _inputs(given: dict[str, Any], like: MeasuredJob | None) -> Inputs:
+    """Return the options, with what a job has shown in place of those that are not given."""
+    found = Inputs(given, {}, ())
+    if like:
+        from .measured_jobs import lines, measured, taken  # noqa: PLC0415 - only this option needs it
+
+        known = measured(like)
+        about = {
+            one.option: {"value": one.value, "isUsed": not _is_given(one.option.replace("-", "_"))}
+            for one in known.known
+        }
+        document = {"measured": {"job": like.name, "options": about, "unknown": dict(known.unknown)}}
+        found = Inputs(taken(given, known, _is_given), document, tuple(lines(like.name, known, _is_given)))
+    if found.options["run_time"] is None:
+        why = f"{like.name} does not show it" if like else "it is the training alone, such as 7d"
+        raise click.UsageError(f"Missing option '--run-time': {why}.")
+    return found
+
+
+def _foretold(job: Job, inputs: Inputs) -> tuple[dict[str, Any], Story]:
     """Return what there is to say of a job, as JSON and in sentences."""
     from trainshed.whatif import sentences  # noqa: PLC0415 - it takes long, and other errors need none of it
     from trainshed.whatif.prediction import predictor  # noqa: PLC0415
     from trainshed.whatif.recommendations import recommendations  # noqa: PLC0415
     from trainshed.whatif.subject import Unpredictable, prepared  # noqa: PLC0415
 
+    given = inputs.options
     try:
         subject = prepared(job)
     except Unpredictable as error:
@@ -108,7 +176,11 @@ def _foretold(job: Job, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         advice = recommendations(found, source)
     if given["picture"]:
         _draw(found, given["picture"])
-    return sentences.as_document(found, advice, seed), sentences.as_text(found, advice, seed)
+    story = sentences.as_text(found, advice, seed)
+    measured = (Chapter("Measured", inputs.sentences),) if inputs.sentences else ()
+    return sentences.as_document(found, advice, seed) | inputs.measured, Story(
+        story.headline, (*story.chapters, *measured)
+    )
 
 
 def _assumptions(subject: VirtualJob, given: dict[str, Any]) -> Assumptions:

@@ -18,6 +18,9 @@ from .subject import VirtualJob
 
 #: Why pods of a node that is lost are deleted, as Kubernetes says.
 NODE_LOST = "DeletionByTaintManager"
+#: Seconds for which a kubelet waits before it starts a container again that has exited (its crash-loop back-off): none
+#: after the first exit, then this, doubled up to the most; none again if the last start is that long ago.
+FIRST_WAIT, LONGEST_WAIT, FORGOTTEN_AFTER = 10.0, 300.0, 600.0
 
 
 class Slot:
@@ -48,6 +51,7 @@ class VirtualPods:
         size = max(1, len(subject.replicas))
         self._places = {name: number * assumed.nodes // size for number, name in enumerate(subject.replicas)}
         self.leaving: list[str] = []
+        self._waits: dict[str, tuple[float, float]] = {}
 
     @property
     def all(self) -> tuple[Pod, ...]:
@@ -151,7 +155,15 @@ class VirtualPods:
             last = TerminatedState(code, own.started, second, "Error")
             waits = Container(own.name, restarts=own.restarts + 1, waiting=True, reason="CrashLoopBackOff", before=last)
             self._pods[other] = replace(pod, ready=False, containers=(waits,))
-            self._await(now + self._assumed.restart_cost, pod, 0)
+            self._await(now + self._crash_loop(pod.uid, now) + self._assumed.restart_cost, pod, 0)
+
+    def _crash_loop(self, uid: str, now: float) -> float:
+        """Return how long the kubelet waits before it starts the container of a pod again that has exited now."""
+        wait, started = self._waits.get(uid, (0.0, -FORGOTTEN_AFTER))
+        if now - started > FORGOTTEN_AFTER:
+            wait = 0.0
+        self._waits[uid] = min(max(FIRST_WAIT, 2 * wait), LONGEST_WAIT), now + wait
+        return wait
 
     def lose(self, slot: int, now: float, time: datetime) -> None:
         """Let a node fail with the pods on it: they are deleted, and gone with the next plan."""
@@ -181,6 +193,8 @@ class VirtualPods:
         """Remove pods; return whether the program of one has run until now."""
         self.leaving = []
         gone = [pod for name in names if (pod := self._pods.pop(name, None))]
+        for pod in gone:
+            self._waits.pop(pod.uid, None)
         return any(map(_runs, gone))
 
     def _group(self, name: str) -> ReplicaGroup:

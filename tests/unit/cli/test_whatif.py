@@ -8,7 +8,10 @@ import xml.etree.ElementTree as ET
 import pytest
 from click.testing import CliRunner, Result
 
+from support.builders import at
 from support.predictions import pytorch_document
+from trainshed.api import run_history
+from trainshed.api.run_history import RunHistory
 from trainshed.cli import cli
 
 TIMES = ("--run-time", "2d", "--mtbf", "10d", "--processes", "1", "--histories", "40", "--checkpoint-every", "6h")
@@ -93,3 +96,88 @@ def test_a_job_that_the_api_server_would_refuse_is_reported(job):
     result = whatif("-f", job(policy={"backoffLimit": -1}), *TIMES)
     assert result.exit_code == 1
     assert "backoffLimit" in result.output
+
+
+# --------------------------------------------------------------------------------------------------------------- like
+
+SHOWN = {
+    "conditions": [{"type": "Succeeded", "status": "True", "lastTransitionTime": "2026-01-03T00:00:00Z"}],
+    "startTime": "2026-01-01T00:00:00Z",
+    "completionTime": "2026-01-03T00:00:00Z",
+    "timeSpent": {"schedulingSeconds": 60, "runningSeconds": 172_800, "ofAnotherVersion": 1},
+}
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A function that writes what a run has left, and returns its folder."""
+
+    def written(*names: str, status: dict = SHOWN) -> str:
+        folder = tmp_path / "kept"
+        folder.mkdir()
+        document = pytorch_document(4)
+        jobs = tuple(
+            document | {"metadata": {**document["metadata"], "uid": "u", "name": name}, "status": status}
+            for name in names
+        )
+        (folder / run_history.FILE).write_bytes(run_history.encode(RunHistory(at(0), jobs)))
+        return str(folder)
+
+    return written
+
+
+def test_a_run_of_a_job_shows_what_is_not_given_and_is_asked_about_without_files(kept):
+    words = ("--like", kept("mnist"), "--processes", "1", "--histories", "40", "--exit-code", "137")
+    text = " ".join(whatif(*words).output.split())
+    assert text.startswith("PyTorchJob ml/mnist takes 2d")
+    for said in (
+        "From pytorchjob/mnist, unless an option says something else:",
+        "--start-up 1m: from its creation until all replicas ran and were ready.",
+        "--run-time 2d: it trained for so long.",
+        "--mtbf is as without --like: it has not failed in 2d.",
+    ):
+        assert said in text
+
+
+def test_an_option_that_is_given_wins_and_a_run_time_is_without_its_checkpoints(job, kept):
+    like = kept("mnist")
+    words = ("-f", job(), "--like", like, "--processes", "1", "--histories", "20", "-o", "json")
+    found = json.loads(whatif(*words, "--start-up", "9s", "--checkpoint-every", "60s").output)[0]
+    assert (found["name"], found["measured"]["job"]) == ("big", "pytorchjob/mnist")
+    assert found["assumptions"]["startUpSeconds"] == 9
+    assert found["assumptions"]["runTimeSeconds"] == pytest.approx(172_800 * 60 / 90)
+    assert found["measured"]["options"]["start-up"] == {"value": 60, "isUsed": False}
+    given = json.loads(whatif(*words, "--run-time", "1h").output)[0]
+    assert given["assumptions"]["runTimeSeconds"] == 3600
+    text = " ".join(whatif(*words[:-2], "--run-time", "1h").output.split())
+    assert "it trained for so long (not used: the option is given)" in text
+
+
+def test_what_a_job_does_not_show_has_to_be_given(kept):
+    result = whatif("--like", kept("mnist", status={}))
+    assert result.exit_code == 2
+    assert "Missing option '--run-time': pytorchjob/mnist does not show it." in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    ("names", "error"),
+    [
+        (("a", "b"), "--like needs the run of one job"),
+        ((), "has none"),
+    ],
+)
+def test_a_folder_of_another_number_of_jobs_is_refused(kept, names, error):
+    result = whatif("--like", kept(*names), "--run-time", "1h", "--histories", "1")
+    assert result.exit_code == 1
+    assert error in result.output
+
+
+def test_without_a_job_there_is_nothing_to_ask_about(tmp_path):
+    assert "name the files of jobs with -f" in whatif("--run-time", "1d").output
+    assert "only --like asks a cluster" in whatif("--run-time", "1d", "--context", "c").output
+    assert f"has no {run_history.FILE}" in whatif("--like", str(tmp_path)).output
+    foreign = {"apiVersion": "example.com/v1", "kind": "Job", "metadata": {"name": "a"}}
+    (tmp_path / run_history.FILE).write_bytes(run_history.encode(RunHistory(at(0), (foreign,))))
+    assert "no job of a kind that is known" in whatif("--like", str(tmp_path)).output
+    (tmp_path / run_history.FILE).write_text("{}")
+    assert whatif("--like", str(tmp_path)).exit_code == 1

@@ -12,7 +12,8 @@ from support.predictions import DAY, HOUR, MINUTE, assumed, pytorch, runs, subje
 from trainshed.whatif.assumptions import RunEnding
 from trainshed.whatif.prediction import predictor
 from trainshed.whatif.subject import Unpredictable, prepared
-from trainshed.whatif.virtual_run import VirtualRun
+from trainshed.whatif.virtual_pods import VirtualPods
+from trainshed.whatif.virtual_run import VirtualRun, time_at
 
 ALWAYS = {"run_time": 5 * DAY, "mtbf": 2 * DAY, "checkpoint_every": HOUR, "restart_cost": 4 * MINUTE}
 
@@ -47,6 +48,24 @@ def test_the_spec_of_the_job_decides_how_it_ends(fields, world, ending):
 def test_a_run_that_cannot_end_is_given_up():
     (run,) = runs(pytorch(1), assumed(run_time=10 * HOUR, mtbf=HOUR), 1)
     assert run.ending is RunEnding.UNFINISHED
+
+
+def test_a_kubelet_waits_longer_before_each_restart_in_a_row_and_not_after_a_while_without_one():
+    pods = VirtualPods(pytorch(1, restart="OnFailure"), assumed(restart_cost=7))
+    name, now, waits = "big-worker-0", 0.0, []
+    pods.create(name, 0, (now, time_at(now)), 0)
+    for pause in (100, 100, 100, 100, 100, 100, 100, 601, 100, 590):
+        pods.move(now, time_at(now))
+        now += pause
+        pods.end(name, now, time_at(now))
+        waits.append(pods.next_move - now - 7)
+        now = pods.next_move
+    assert waits == [0, 10, 20, 40, 80, 160, 300, 0, 10, 20]
+    pods.remove([name])
+    pods.create(name, 0, (now, time_at(now)), 0)
+    pods.move(now, time_at(now))
+    pods.end(name, now, time_at(now))
+    assert pods.next_move - now == 7, "another pod has a back-off of its own"
 
 
 def test_all_the_time_of_pods_is_counted_once():

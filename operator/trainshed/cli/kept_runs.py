@@ -1,0 +1,23 @@
+"""Finds what a run on this machine has left of its jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainshed.api import run_history
+from trainshed.client.job_reader import NoSuchJob
+
+
+def history_of(folder: Path) -> bytes:
+    """Return what the folder of a run has of its jobs, or the folder above if it is that of the logs.
+
+    Raises `NoSuchJob` and `OSError`.
+    """
+    if not folder.is_dir():
+        raise NoSuchJob(f"{folder} is no folder: trainshed run names that of a run at its end")
+    for file in (folder / run_history.FILE, folder.absolute().parent / run_history.FILE):
+        if file.is_file():
+            if file.stat().st_size > run_history.MOST_BYTES:
+                raise NoSuchJob(f"{file} is too large for what a run writes")
+            return file.read_bytes()
+    raise NoSuchJob(f"{folder} has no {run_history.FILE}: the run goes on, or was killed, or it is no folder of a run")
