@@ -71,7 +71,7 @@ def measures(uid: str, status: Status, now: datetime, *, size: int, together: bo
     lost = [one.lost_work_seconds for one in restarts if one.lost_work_seconds]
     if lost:
         every = max(2 * fmean(lost), *lost, 1)
-        why = f"twice the training that {plural(len(lost), 'failure')} lost on average, and no less than was lost once"
+        why = f"twice the training that {plural(len(lost), 'failure')} lost on average, or the most that one lost"
         known.append(Measure("checkpoint-every", every, why))
     else:
         unknown.append(("checkpoint-every", "it is not known to have done training again"))
