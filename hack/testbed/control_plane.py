@@ -108,7 +108,7 @@ class ControlPlane:
     def start_apiserver(self) -> None:
         """Start the API server and wait until it is ready."""
         self._apiserver.start([program("kube-apiserver"), *self._apiserver_flags()], tied=self.tied)
-        self._apiserver.wait(self._ready, 60, hint="make cluster-down, then make cluster")
+        self._apiserver.wait(lambda: self._answers("/readyz"), 60, hint="make cluster-down, then make cluster")
 
     def stop_apiserver(self) -> None:
         """Stop the API server; its data stays."""
@@ -119,7 +119,10 @@ class ControlPlane:
         self._apiserver.stop(signal.SIGKILL)
 
     def start_controllers(self) -> None:
-        """Start the controllers: garbage collection, namespaces, quotas, endpoints."""
+        """Start the controllers (garbage collection, namespaces, quotas, endpoints), and wait until they work.
+
+        They exit if the API server stops before all of them have their clients: nobody may stop it earlier.
+        """
         config = self.kubeconfig_for("system:kube-controller-manager")
         keys = self.authority.folder
         command = [program("kube-controller-manager"), f"--kubeconfig={config}", "--leader-elect=false"]
@@ -127,6 +130,8 @@ class ControlPlane:
         command += [f"--root-ca-file={self.authority.certificate}", "--secure-port=0", *self.controller_flags()]
         command += self.extra_controller_flags
         self._manager.start(command, tied=self.tied)
+        made_by_a_controller = "/api/v1/namespaces/default/serviceaccounts/default"
+        self._manager.wait(lambda: self._answers(made_by_a_controller), 60, hint="make cluster-down, then make cluster")
 
     def controller_flags(self) -> tuple[str, ...]:
         """Return more flags of the controllers: with simulated kubelets no controller may miss the nodes."""
@@ -187,11 +192,11 @@ class ControlPlane:
             file.write_text(str(free_port()))
         return int(file.read_text())
 
-    def _ready(self) -> bool:
+    def _answers(self, path: str) -> bool:
         keys = self.authority.folder
         context = client_tls(self.authority.certificate, keys / "admin.crt", keys / "admin.key")
         try:
-            with urllib.request.urlopen(f"{self.url}/readyz", context=context, timeout=2) as answer:
+            with urllib.request.urlopen(f"{self.url}{path}", context=context, timeout=2) as answer:
                 return answer.status == 200
         except (OSError, urllib.error.URLError):
             return False
