@@ -88,6 +88,11 @@ class Feed:
 
     # ------------------------------------------------------------------------------------------------------- reading
 
+    @property
+    def size(self) -> int:
+        """How many jobs and pods it knows."""
+        return len(self._entries) + sum(map(len, self._pods.values()))
+
     def files(self) -> list[JobFile]:
         """Return all jobs, without what only their own pages need."""
         return [_file(entry) for entry in self._entries.values()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import Generic, TypeVar
@@ -22,6 +22,8 @@ from .proxy_headers import ActingUser, RequestRefused
 IDLE, FIRST, LOOK = 300.0, 3.0, 15.0
 #: The most feeds of one user, and requests that read one at a time: each open page is one.
 MOST_OF_USER, MOST_REQUESTS = 6, 64
+#: The most jobs and pods of all feeds: each takes about 5.5 KB, and this many three quarters of the chart's memory.
+MOST_OBJECTS = 135_000
 #: What is said of a page for which there is no room, as all feeds are read.
 OWN_FULL = (
     f"You have pages of {MOST_OF_USER} namespaces open, and that is the most at a time. Close those of one of them, "
@@ -102,10 +104,10 @@ class UserFeed(Generic[SiteT]):
 
 
 class Team(Generic[SiteT]):
-    """Keeps at most `most` feeds of the users who read."""
+    """Keeps at most `most` feeds of the users who read, with `most_objects` jobs and pods, but always one."""
 
-    def __init__(self, connect: Connect, draw: Draw[SiteT], most: int) -> None:
-        self._connect, self._draw, self._most = connect, draw, most
+    def __init__(self, connect: Connect, draw: Draw[SiteT], most: int, most_objects: int = MOST_OBJECTS) -> None:
+        self._connect, self._draw, self._most, self._most_objects = connect, draw, most, most_objects
         self._feeds: dict[tuple[ActingUser, str], UserFeed[SiteT]] = {}
         self._making = asyncio.Lock()
 
@@ -134,6 +136,8 @@ class Team(Generic[SiteT]):
             for key, one in list(self._feeds.items()):  # others may end them, or read them again, meanwhile
                 if self._feeds.get(key) is one and (one.is_over or one.is_idle(_clock())):
                     await self._feeds.pop(key).close()
+            while len(self._feeds) > 1 and self._objects() > self._most_objects and (free := self._free(self._feeds)):
+                await self._feeds.pop(free[0]).close()
 
     async def close(self) -> None:
         """End all feeds."""
@@ -152,22 +156,35 @@ class Team(Generic[SiteT]):
                 await self._feeds.pop(key).close()
                 found = None
             if found is None:
-                await self._make_room(user)
+                await self._make_room(user, namespace)
                 found = self._feeds[key] = UserFeed(self._connect(user), user, namespace, self._draw)
         return found
 
-    async def _make_room(self, user: ActingUser) -> None:
-        """End the feed that was read least recently if the user or all have too many; raises `RequestRefused`."""
+    async def _make_room(self, user: ActingUser, namespace: str) -> None:
+        """End the feeds that were read least recently if the user or all have too many; raises `RequestRefused`.
+
+        A new feed is expected to be as large as those that others have of its namespace.
+        """
         own = [key for key in self._feeds if key[0] == user]
-        has_many = bool(user.user) and len(own) >= MOST_OF_USER  # all who read as the server are one without a name
-        candidates = own if has_many else [*self._feeds]
-        if not has_many and len(candidates) < self._most:
-            return
-        free = [key for key in candidates if not self._feeds[key].requests]
-        if not free:
-            raise RequestRefused(HTTPStatus.SERVICE_UNAVAILABLE, OWN_FULL if has_many else ALL_FULL)
-        oldest = min(free, key=lambda key: self._feeds[key].read_last)
-        await self._feeds.pop(oldest).close()
+        if user.user and len(own) >= MOST_OF_USER:  # all who read as the server are one without a name
+            await self._end_one(own, OWN_FULL)
+        same = (one.feed.size for key, one in self._feeds.items() if key[1] == namespace)
+        room = self._most_objects - max(same, default=0)
+        while self._feeds and (len(self._feeds) >= self._most or self._objects() > room):
+            await self._end_one(self._feeds, ALL_FULL)
+
+    async def _end_one(self, candidates: Iterable[tuple[ActingUser, str]], refusal: str) -> None:
+        if not (free := self._free(candidates)):
+            raise RequestRefused(HTTPStatus.SERVICE_UNAVAILABLE, refusal)
+        await self._feeds.pop(free[0]).close()
+
+    def _free(self, candidates: Iterable[tuple[ActingUser, str]]) -> list[tuple[ActingUser, str]]:
+        """Return the feeds that no page reads, those that were read least recently first."""
+        free = (key for key in candidates if not self._feeds[key].requests)
+        return sorted(free, key=lambda key: self._feeds[key].read_last)
+
+    def _objects(self) -> int:
+        return sum(one.feed.size for one in self._feeds.values())
 
 
 def _clock() -> float:

@@ -57,12 +57,12 @@ class LimitedRest(RestClient):
 class Cluster:
     """A job in namespace `ml`, and who may read which namespaces; `made` are the clients of users in their order."""
 
-    def __init__(self, most: int = 50) -> None:
+    def __init__(self, most: int = 50, **limits: int) -> None:
         self.jobs = Jobs()
         self.jobs.create("PyTorchJob", "secret")
         self.rights: dict[ActingUser, tuple[str, ...]] = {}
         self.made: list[tuple[ActingUser, LimitedRest]] = []
-        self.team: Team[Feed] = Team(self._connect, lambda feed, _: feed, most)
+        self.team: Team[Feed] = Team(self._connect, lambda feed, _: feed, most, **limits)
 
     def _connect(self, user: ActingUser) -> RestClient:
         self.made.append((user, LimitedRest(self, user)))
@@ -146,6 +146,31 @@ def test_all_who_read_with_the_rights_of_the_server_have_more_than_one_user():
                 await open_pages.enter_async_context(cluster.team.read(ActingUser(), f"n{number}"))
             with pytest.raises(RequestRefused, match="no room for one more"):
                 await cluster.names(ActingUser(), "one-more")
+
+    played(cluster, test)
+
+
+def test_all_feeds_together_know_a_limited_number_of_objects():
+    """Who is the only one is shown all jobs, however many there are."""
+    cluster, carol = Cluster(most_objects=5), ActingUser("carol")
+    cluster.rights = dict.fromkeys((ALICE, BOB, carol), ("ml", "other"))
+    for number in range(2):
+        cluster.jobs.create("PyTorchJob", f"more-{number}")
+
+    async def test() -> None:
+        async with cluster.team.read(ALICE, "ml") as feed:
+            assert feed.size == 3
+            await cluster.names(BOB, "other")
+            with pytest.raises(RequestRefused, match="no room for one more"):
+                await cluster.names(carol, "ml")  # which is expected to have three more
+            assert [rest.is_closed for _, rest in cluster.made] == [False, True]
+            await cluster.names(BOB, "other")
+            for number in range(3):
+                cluster.jobs.create("PyTorchJob", f"late-{number}")
+            await asyncio.sleep(team_module.LOOK + 1)
+            assert [rest.is_closed for _, rest in cluster.made] == [False, True, True], "nobody reads it"
+        assert len(await cluster.names(carol, "ml")) == 6
+        assert [user for user, rest in cluster.made if not rest.is_closed] == [carol]
 
     played(cluster, test)
 
