@@ -15,6 +15,7 @@ from trainshed.client.decode import PodObject, pod
 from trainshed.local.cluster import LocalCluster
 from trainshed.local.node.downward import NodeFacts
 from trainshed.local.node.environment import EnvironmentResolver, Gpus
+from trainshed.local.node.images import Images
 from trainshed.local.node.kubelet import Kubelet
 from trainshed.local.node.pod_worker import KubeletDependencies
 from trainshed.local.node.volumes import Volumes
@@ -33,14 +34,17 @@ def pod_of(found: dict) -> Pod:
 class Node:
     """A kubelet with its cluster; `run` plays a test in virtual time."""
 
-    def __init__(self, folder: Path, runtime: ScriptedRuntime, gpus: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, folder: Path, runtime: ScriptedRuntime, gpus: tuple[int, ...] = (), images: Images | None = None
+    ) -> None:
         self.cluster, self.runtime, self.logs = LocalCluster(now, ()), runtime, NoLogs()
         self.cluster.server.make_namespace("ml")
         resolver = EnvironmentResolver(self.cluster.find)
         volumes = Volumes(resolver, folder)
         self.kubelet = Kubelet(
             KubeletDependencies(
-                self.cluster, runtime, self.logs, now, folder, volumes, resolver, Gpus(gpus), NodeFacts("node")
+                *(self.cluster, runtime, self.logs, now, folder, volumes, resolver, Gpus(gpus), NodeFacts("node")),
+                images=images or Images(),
             )
         )
 

@@ -183,9 +183,10 @@ class LocalRun:
             signal.signal(signal.SIGHUP, lambda *_: None if self._signals else self._hurry(loop, kubelet))
         report = self._report = StackReport(self._options.jobs, kubelet.container, self._output)
         report.listen(loop, *controller.watched)
-        self._injector.start([(item.job.name, pod) for item in self._options.jobs for pod in item.pod_names])
         status = self._status_line()
         try:
+            await self._choice.get_images(self._ending)
+            self._injector.start([(item.job.name, pod) for item in self._options.jobs for pod in item.pod_names])
             if self._options.director:
                 await self._be_directed(self._options.director, runtime, kubelet, controller)
             else:
@@ -351,6 +352,7 @@ class LocalRun:
                 admit=self._choice.admitted,
                 gpus=Gpus(gpu_numbers()),
                 node=NodeFacts(socket.gethostname(), address, allocatable(self._folder.pods)),
+                images=self._choice.images,
             )
         )
 

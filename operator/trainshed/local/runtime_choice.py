@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import shlex
@@ -13,6 +14,7 @@ from pathlib import Path
 from trainshed.api.framework import child_name
 from trainshed.api.job import Document
 from trainshed.local.node import mpi_pods, volumes
+from trainshed.local.node.images import Images
 from trainshed.local.runtimes.docker import DockerRuntime, images_of
 from trainshed.local.runtimes.docker_cli import ENGINES
 from trainshed.local.runtimes.hosts import Hosts, Ports
@@ -30,8 +32,8 @@ from .run_folder import MARK, RunFolder
 class RuntimeChoice:
     """Makes the runtime of a run, and knows what it means for the jobs.
 
-    `name` is that of the runtime, once it is open, and `ignored` what has no effect with it. `secret` lets launchers of
-    MPIJobs run commands in their workers.
+    `name` is that of the runtime, once it is open, `ignored` what has no effect with it, and `images` what it pulls.
+    `secret` lets launchers of MPIJobs run commands in their workers.
     """
 
     def __init__(self, options: Options, folder: RunFolder, say: Callable[[str], None]) -> None:
@@ -43,6 +45,7 @@ class RuntimeChoice:
         self.secret = secrets.token_hex(16)
         self.name = ""
         self.ignored: list[str] = []
+        self.images = Images()
 
     async def open(self, hosts: Hosts) -> Runtime:
         """Return a runtime that works; raises `Refused`, and `python.NoPython`."""
@@ -56,12 +59,23 @@ class RuntimeChoice:
                 await runtime.close()
                 why = f"{name}: {error}"
                 if name == wanted:
-                    raise Refused(f"cannot run jobs with --runtime {name}: {error}") from error
+                    raise self._refusal(error) from error
             else:
                 if why:
                     self._say(f"not with Linux namespaces, which this machine does not permit ({why})")
                 return runtime
         raise Refused(f"no runtime works on this machine: {why}")
+
+    async def get_images(self, ended: asyncio.Event) -> None:
+        """Pull the images that are missing, while pods wait for them, unless the run is `ended`; raises `Refused`."""
+        try:
+            await self.images.get(ended)
+        except StartFailed as error:
+            ended.set()
+            raise self._refusal(error) from error
+
+    def _refusal(self, error: StartFailed) -> Refused:
+        return Refused(f"cannot run jobs with --runtime {self.name}: {error}")
 
     @property
     def in_containers(self) -> bool:
@@ -105,7 +119,9 @@ class RuntimeChoice:
             self._check("")
             self._write_mpi_programs()
             images = images_of(pod for item in self._options.jobs for pod in self.pods(item))
-            return DockerRuntime(name, self._folder, images, self._say)
+            docker = DockerRuntime(name, self._folder, images, self._say)
+            self.images = Images(docker)
+            return docker
         python = self._python()
         self._check(python.environment({})["PATH"])
         self._write_mpi_programs()

@@ -197,7 +197,7 @@ def test_ctrl_c_ends_a_pull(machine, engine):
         time.sleep(0.05)
     run.send_signal(signal.SIGINT)
     text, _ = run.communicate(timeout=SOON)
-    assert (run.returncode, text) == (130, "")
+    assert (run.returncode, "interrupted" in text, engine.calls("create")) == (130, True, [])
     program = Path("/proc") / (engine.home / "pulling").read_text()
     while program.exists():
         assert time.monotonic() < end

@@ -14,6 +14,7 @@ from urllib.request import HTTPCookieProcessor, Request, build_opener
 
 import pytest
 
+from support.fake_engine import containers, installed
 from support.local_runs import Machine, a_job
 
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/\S*")
@@ -72,6 +73,7 @@ def test_the_page_shows_a_local_job_its_log_and_the_run_before(tmp_path: Path, r
         job = page.read(path)
         assert not re.search("kubectl|trainshed (explain|logs|stacks|events)|API server", job)
         assert f"tail -n +1 -F {tmp_path}/state/trainshed-runs/" in job
+        assert f"exited with code {code}" in job or restart == "ExitCode"
         with pytest.raises(HTTPError, match="404"):
             page.read("/cluster")
         with pytest.raises(HTTPError) as refused:
@@ -113,5 +115,29 @@ def test_the_page_reads_what_the_ranks_of_a_local_job_are_doing(tmp_path: Path):
             if "The page stays until Ctrl-C." in line:
                 break
         assert "No replica runs." in page.sent(read)
+        process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
+
+
+def test_the_page_shows_for_how_long_pods_have_waited_for_an_image(tmp_path: Path, monkeypatch):
+    """With docker the pods of a job are there while their images are pulled, as on a node."""
+    engine, job = installed(tmp_path, monkeypatch), a_job("true")
+    containers(job)[0]["image"] = "slow"
+    with Machine(tmp_path).start(job, arguments=("--ui",), runtime="docker") as process:
+        link = next(found[0] for line in process.stdout if (found := LINK.search(line)))
+        page = LocalPage(link)
+        first = page.link.removeprefix(page.base)
+        while not (found := re.search(r'href="(/jobs/[^"?]+)"', page.read(first))):
+            first = "/"
+        while not (acts := re.findall(r"ImagePull \d\d:\d\d:\d\d to [^<]*", page.read(found[1]))):
+            time.sleep(0.5)
+        assert any(act.endswith("so far: pytorch: ContainerCreating: waits until image slow is pulled") for act in acts)
+        assert engine.calls("create") == []
+        (engine.home / "images" / "slow").touch()
+        for line in process.stdout:
+            if "The page stays until Ctrl-C." in line:
+                break
+        (job_row, *rows) = re.findall(r"ImagePull (\d\d:\d\d:\d\d) to (\d\d:\d\d:\d\d), [^<:]*<", page.read(found[1]))
+        assert (len(rows), job_row[0] < job_row[1]) == (2, True)
         process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -30,6 +30,7 @@ from trainshed.memory.strategies import DEFAULT_GRACE, bounded_grace
 from .container_output import ContainerOutput
 from .downward import NodeFacts
 from .environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, incomplete, of_fields
+from .images import Images
 from .pod_status import CREATING, INITIALIZING, ContainerRecord, PodRecord
 from .volumes import Volume, Volumes, mounts, termination_log
 
@@ -85,6 +86,7 @@ class KubeletDependencies:
     gpus: Gpus
     node: NodeFacts
     back_off: BackOff = BackOff()
+    images: Images = field(default_factory=Images)
     admit: Callable[[Document], Document] = lambda pod: pod
 
 
@@ -213,6 +215,7 @@ class PodWorker:
         try:
             while not self._stopping.is_set() and not all(task.done() for task in before):
                 await self._pause(BEFORE)
+            await self._shared.images.wait(self._record.containers, self._stopping, self._report)
             if not self._stopping.is_set() and await self._prepare():
                 await self._run_containers()
         except StartFailed as error:

@@ -104,7 +104,8 @@ class DockerSandbox:
 class DockerRuntime:
     """Implements `protocol.Runtime`.
 
-    `images` are those of the jobs, each with its imagePullPolicy; `say` prints a line.
+    `images` are those of the jobs, each with its imagePullPolicy; `say` prints a line. `missing` are those to be
+    pulled, known once it is open.
     """
 
     def __init__(self, program: str, run: Run, images: Mapping[str, str], say: Callable[[str], None]) -> None:
@@ -114,6 +115,7 @@ class DockerRuntime:
         self.engine = Engine(self.cli, self.labels(), Clock().now, Ends(), say, self._keep)
         self.running: dict[str, DockerContainer] = {}
         self._images = images
+        self.missing: list[str] = []
         self._say = say
         self._version = ""
         self._hosts = Hosts()
@@ -132,11 +134,10 @@ class DockerRuntime:
         return f"containers of {self.cli.program} {self._version} with the images of the job, on a network of their own"
 
     async def open(self, hosts: Hosts) -> None:
-        """Remove what killed runs have left, get the images, and create the network; raises `StartFailed`."""
+        """Remove what killed runs have left, look for the images, and create the network; raises `StartFailed`."""
         self._version = await self.cli.version()
         await self._left.remove()
-        await self._get_images()
-        await self._left.empty(self._images, self._with_folder)
+        await self._look_for_images()
         own = (f"{RUN_LABEL}={self._run.id}", f"{RUNS_LABEL}={self._run.known}")
         self._reaper = await self.cli.start_reaper(own, self.network)
         hosts.gateway = (await self._create_network(len(hosts)))[1]
@@ -149,6 +150,16 @@ class DockerRuntime:
             return socket.create_server((str(self._hosts.gateway), 0))
         except OSError:  # the engine is that of a virtual machine, or has a network of its own
             raise StartFailed(f"containers of this {self.cli.program} do not reach programs of this machine") from None
+
+    async def pull(self) -> None:
+        """Pull the images that are missing, with which killed runs are then cleaned up; raises `StartFailed`."""
+        for image in self.missing:
+            self._say(f"pulling image {image}; Ctrl-C ends it")
+            try:
+                await self.cli.pull(in_full(image), self._still_pulling)
+            except StartFailed as error:
+                raise StartFailed(f"cannot pull image {image}: {error}") from error
+        await self._left.empty(self._images, self._with_folder)
 
     async def create_sandbox(self, spec: SandboxSpec) -> DockerSandbox:
         """Reserve the address of a pod; raises `StartFailed`."""
@@ -210,7 +221,7 @@ class DockerRuntime:
         with contextlib.suppress(StartFailed):
             await self.cli.run(*words)
 
-    async def _get_images(self) -> None:
+    async def _look_for_images(self) -> None:
         for image, policy in self._images.items():
             try:
                 if policy != "Always":
@@ -219,11 +230,7 @@ class DockerRuntime:
             except StartFailed:
                 if policy == "Never":
                     raise StartFailed(f"image {image} is not here, and its imagePullPolicy is Never") from None
-            self._say(f"pulling image {image}; Ctrl-C ends it")
-            try:
-                await self.cli.pull(in_full(image), self._still_pulling)
-            except StartFailed as error:
-                raise StartFailed(f"cannot pull image {image}: {error}") from error
+            self.missing.append(image)
 
     def _still_pulling(self, seconds: float) -> None:
         self._say(f"still pulling after {seconds:.0f} s; {self.cli.program} answers, so the registry may be slow")

@@ -12,7 +12,9 @@ import pytest
 from support.local_node import PODS, Node, play, pod_of
 from support.scripted_runtime import ScriptedRuntime
 from support.virtual_time import now
+from trainshed.local.node.images import Images
 from trainshed.local.node.pod_worker import BackOff
+from trainshed.local.runtimes.protocol import StartFailed
 from trainshed.local.stored_objects import CONFIG_MAP, POD, timestamp
 
 
@@ -41,6 +43,55 @@ def test_the_last_lines_of_a_failure_are_its_message(tmp_path):
         assert node.logs.text.endswith(b"oh no")
 
     play(tmp_path, test)
+
+
+class Puller:
+    """Implements `trainshed.local.node.images.ImagePuller`; pulls one image until a test says how that ends."""
+
+    def __init__(self) -> None:
+        self.missing = ["other"]
+        self.over, self.problem = asyncio.Event(), ""
+
+    async def pull(self) -> None:
+        await self.over.wait()
+        if self.problem:
+            raise StartFailed(self.problem)
+
+
+@pytest.mark.parametrize("end", ["pulled", "deleted", "failed", "interrupted"])
+def test_a_pod_waits_until_all_images_are_pulled(tmp_path, end):
+    puller = Puller()
+    images = Images(puller)
+
+    async def test(node: Node) -> None:
+        ended = asyncio.Event()
+        getting = asyncio.create_task(images.get(ended))
+        await node.create({"image": "other"}, {"name": "beside"})
+        await asyncio.sleep(30)
+        waiting = [one["state"]["waiting"] for one in node.pod()["status"]["containerStatuses"]]
+        assert {one["reason"] for one in waiting} == {"ContainerCreating"}
+        said = [one["message"] for one in waiting]
+        assert said == ["waits until image other is pulled", "waits until the images of all replicas are here"]
+        assert (pod_of(node.pod()).node, node.runtime.started) == ("node", [])
+        if end == "deleted":
+            node.delete()
+            await asyncio.sleep(0.1)
+            assert node.cluster.find(POD, "ml", "pod") is None
+        if end == "failed":
+            puller.problem = "no such image"
+            puller.over.set()
+            with pytest.raises(StartFailed, match="no such image"):
+                await getting
+        elif end == "interrupted":
+            ended.set()
+            await getting
+        else:
+            puller.over.set()
+            await getting
+        await asyncio.sleep(0.1)
+        assert len(node.runtime.started) == (2 if end == "pulled" else 0)
+
+    play(tmp_path, test, images=images)
 
 
 def test_a_termination_log_comes_before_the_output(tmp_path):
