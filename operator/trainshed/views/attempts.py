@@ -50,11 +50,12 @@ def history(facts: Facts) -> Iterator[str]:
 
 
 def _run_again(facts: Facts) -> Iterator[str]:
-    """Yield how containers ended that run again, the last ones first: of others it is said why they do not run."""
-    runs = {
-        replica: own for replica, pod in facts.current.items() if (own := facts.own_container(pod)) and not pod.over
-    }
-    again = [replica for replica, own in runs.items() if own.exit_code is None and not own.waiting]
+    """Yield how containers ended that run again, or have succeeded since, the last ones first.
+
+    Of others it is said why they do not run.
+    """
+    runs = {replica: own for replica, pod in facts.current.items() if (own := facts.own_container(pod))}
+    again = [replica for replica, own in runs.items() if not own.exit_code and not own.waiting]
     ended = list(filter(None, (replica_failures.last_run(facts, replica) for replica in again)))
     ended.sort(key=lambda found: found.time, reverse=True)
     for found in ended[:RESTARTS]:

@@ -102,6 +102,16 @@ def test_that_a_job_of_a_queue_is_suspended_is_not_told_besides():
     assert "is suspended." not in page_of("suspended-by-kueue").text.partition("Asked for")[0]
 
 
+@pytest.mark.parametrize("end", [None, 300])
+def test_of_what_a_container_ended_that_was_started_again_is_still_told_when_the_job_has_succeeded(end):
+    again = Life("worker-1", started=45, runs=((20, 30, 7, "Error"),), message="ValueError: bad batch", ended=end)
+    others = (Life(name, started=22, ended=end) for name in ("master-0", "worker-0", "worker-2"))
+    text = Page(job.page(Play(a_document(), (again, *others)).file(400), PageFrame(at(400)))).text
+    why = "worker-1 on node-a exited with code 7 after 10 s: ValueError: bad batch; the kubelet started it again"
+    assert ("Succeeded" in text, text.count(why)) == (bool(end), 1)
+    assert "12:00:30 exited with code 7, and was restarted by the kubelet" in text
+
+
 def test_what_needs_nobody_is_told_quietly():
     found = page_of("healthy")
     assert "advice" not in {given.get("class") for _, given in found.elements}

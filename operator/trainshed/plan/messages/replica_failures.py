@@ -89,10 +89,13 @@ def last_container_failure(facts: Facts) -> Failure | None:
 
 
 def last_run(facts: Facts, replica: Replica) -> Failure | None:
-    """Return how the last run of a replica ended whose container was started again in its pod, or None."""
+    """Return how the last run of a replica ended whose container was started again in its pod, or None.
+
+    Of one that has succeeded at last it is the run before.
+    """
     pod = facts.current[replica]
     own = facts.own_container(pod)
-    run = last_end(own) if own and own.restarts else None
+    run = (own.before if own.exit_code == 0 else last_end(own)) if own and own.restarts else None
     if run is None:
         return None
     time = run.finished or facts.now
