@@ -45,7 +45,7 @@ def kubectl(server: ControlPlane, user: UserClient, *words: str, text: str = "")
 def kubectl_file(server: ControlPlane, verb: str, file: Path) -> None:
     """Apply, replace or delete what is in a file or folder; raises an error if that fails."""
     command = [binary("kube", "kubectl"), "--kubeconfig", server.kubeconfig, verb, "-f", file]
-    subprocess.run([str(word) for word in command], check=True, capture_output=True, timeout=60)
+    subprocess.run([str(word) for word in command], check=True, capture_output=True, timeout=300)
 
 
 def kustomized(folder: Path) -> list[dict]:
