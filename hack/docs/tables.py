@@ -7,6 +7,7 @@ import click
 from trainshed.cli.operator import operator
 from trainshed.plan import failures
 from trainshed.plan.rules import RULES
+from trainshed.trainjob import losses as conversions
 
 from .pictures import sentence
 
@@ -38,6 +39,13 @@ def classes(_of: str = "") -> str:
     assert set(FATES) == {*failures.CLASSES.values(), failures.CASCADING}, "a class is missing in FATES"
     head = ("| class | such as | counts against `backoffLimit` | retried |", "|---|---|---|---|")
     return "\n".join((*head, *(f"| `{name}` | {_such(name)} | {' | '.join(fate)} |" for name, fate in FATES.items())))
+
+
+def losses(of: str) -> str:
+    """Return the table of what a conversion in a direction, such as TO_TRAINJOB, does not carry over."""
+    rows = sorted(getattr(conversions, of).values(), key=lambda row: not row.serious)
+    lines = (f"| {'lost' if row.serious else 'differs'} | `{row.field}` | {row.what} | {row.advice} |" for row in rows)
+    return "\n".join(("| | field | what becomes of it | what to do |", "|---|---|---|---|", *lines))
 
 
 def flags(_of: str = "") -> str:

@@ -24,6 +24,7 @@ PARTS: Mapping[str, Callable[[str], str]] = {
     "rules": tables.rules,
     "classes": tables.classes,
     "flags": tables.flags,
+    "losses": tables.losses,
     "fields": reference.fields,
     "glance": kinds.glance,
     "goals": kinds.goals,

@@ -28,6 +28,7 @@ JOBS = {
     "run": ("run", "Run jobs on this machine"),
     "drill": ("drill", "Try whether they survive"),
     "render": ("render", "Print what would be created"),
+    "convert": ("convert", "Convert to and from TrainJob"),
     "lint": ("lint", "Check jobs beforehand"),
     "plan": ("plan", "Say whether jobs would fit"),
     "whatif": ("whatif", "Predict ends amid failures"),
