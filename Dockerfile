@@ -3,7 +3,7 @@
 # Build arguments:
 #   BASE      base image of both stages, pinned by digest
 #   VERSION, REVISION
-#             release and commit, used for the labels only
+#             release, also of the package, and commit, for the labels only: there is no git here that knows them
 
 ARG BASE=docker.io/library/python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 
@@ -14,13 +14,14 @@ RUN python3 -m pip install --no-cache-dir --disable-pip-version-check --no-deps 
  && python3 -m pip install --no-cache-dir --disable-pip-version-check --no-deps --require-hashes --no-compile --target /packages -r constraints/operator.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY operator operator
-RUN PYTHONPATH=/build python3 -m pip install --no-cache-dir --disable-pip-version-check --no-compile \
+ARG VERSION=0.0.0
+RUN SETUPTOOLS_SCM_PRETEND_VERSION_FOR_TRAINSHED="${VERSION}" PYTHONPATH=/build python3 -m pip install --no-cache-dir --disable-pip-version-check --no-compile \
     --no-build-isolation --no-deps --no-index --target /packages . \
  && mkdir /programs && mv /packages/bin/py-spy /programs && rm -rf /packages/bin \
  && find /packages -name __pycache__ -prune -exec rm -rf {} +
 
 FROM ${BASE}
-ARG VERSION=dev
+ARG VERSION=0.0.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="trainshed" \
       org.opencontainers.image.description="A Kubernetes operator that runs kubeflow.org/v1 training jobs" \

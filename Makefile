@@ -163,16 +163,18 @@ manifests: venv ## Generate crds/, manifests/, and the chart's RBAC rules and va
 .PHONY: constraints
 constraints: venv ## Update and pin all dependencies with hashes. Takes minutes.
 	@cd constraints
-	$(LOCK) --output-file=operator.txt ../pyproject.toml
-	$(LOCK) --output-file=dev.txt --extra=dev --constraint=operator.txt ../pyproject.toml
+	$(LOCK) --output-file=operator.txt $(EXTRAS) ../pyproject.toml
+	$(LOCK) --output-file=dev.txt --extra=dev $(EXTRAS) --constraint=operator.txt ../pyproject.toml
 	$(LOCK) --output-file=build.txt build.in
 	$(LOCK) --output-file=sdk.txt sdk.in
 	$(LOCK) --output-file=docs.txt docs.in
 	$(LOCK) --output-file=demo.txt demo.in
 	$(LOCK) --output-file=audit.txt audit.in
 	$(LOCK) --output-file=sbom.txt sbom.in
-	$(LOCK) --output-file=mutation.txt --constraint=dev.txt mutation.in ../pyproject.toml
+	$(LOCK) --output-file=mutation.txt $(EXTRAS) --constraint=dev.txt mutation.in ../pyproject.toml
 
+# The extras that the image has.
+EXTRAS := --extra=operator --extra=ui --extra=stacks
 LOCK := ../$(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 

@@ -54,13 +54,5 @@ def test_the_files_made_from_the_schema_are_up_to_date():
     assert README.read_text() == readme(), "the chart's README is stale: make manifests"
 
 
-def test_the_chart_is_of_the_version_of_the_package():
-    chart = (CHART / "Chart.yaml").read_text()
-    project = (CHART.parents[1] / "pyproject.toml").read_text()
-    version = re.search(r'^version = "(.*)"', project, re.MULTILINE)
-    assert version
-    assert re.findall(r"^(?:version|appVersion): (.*)", chart, re.MULTILINE) == [version[1], version[1]]
-
-
 def test_the_dashboard_is_json():
     assert json.loads((CHART / "files" / "dashboard.json").read_text())["title"] == "Trainshed"

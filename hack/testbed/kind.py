@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
 
 import yaml
@@ -103,9 +104,10 @@ def create_options(config: Path | None = None) -> list[str]:
 
 
 def build_options() -> list[str]:
-    """Return the options of `docker build`: this machine's package index, which no image keeps, and its base image."""
+    """Return the options of `docker build`: this machine's package index, which no image keeps, base and version."""
     wanted = ("PIP_INDEX_URL", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
     settings = [f"{name}={docker.environment()[name]}" for name in wanted if name in docker.environment()]
+    settings.append(f"VERSION={version('trainshed')}")
     if without_registry():
         settings.append(f"BASE={images.OPERATOR_BASE}")
     network = ["--network=host"] if docker.started_here() else []

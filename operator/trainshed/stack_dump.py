@@ -33,7 +33,7 @@ AT_ONCE, SECONDS = 4, 15.0
 RANKS = ("RANK", "LOCAL_RANK")
 #: The image that has this program and py-spy: that of this version.
 IMAGE = f"ghcr.io/trainshed/trainshed:{version('trainshed')}"
-NO_PROGRAM = "py-spy is not installed here: it comes with trainshed's image, or with: pip install py-spy"
+NO_PROGRAM = "py-spy is not installed here: it comes with trainshed's image, or with: pip install 'trainshed[stacks]'"
 NO_RIGHT = "the process may not be read: this needs root and the capability SYS_PTRACE"
 
 

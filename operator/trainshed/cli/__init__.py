@@ -104,11 +104,34 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise SystemExit(INTERRUPTED) from None
+        except ModuleNotFoundError as error:
+            if (missing := _missing(error)) is None:
+                raise
+            raise click.ClickException(missing) from error
         except click.ClickException as error:
             from trainshed.api import foreign_text  # noqa: PLC0415 - only errors need it
 
             error.message = foreign_text.lines(error.message)  # type: ignore[misc] # it is what click prints
             raise
+
+
+def _missing(error: ModuleNotFoundError) -> str | None:
+    """Return which extra has to be installed for a module; None if none of them brings it.
+
+    Of several it is the one after which a module on the way to the import is named, such as trainshed.ui.
+    """
+    from importlib.metadata import requires  # noqa: PLC0415 - only errors need these three
+    from re import fullmatch  # noqa: PLC0415
+    from traceback import walk_tb  # noqa: PLC0415
+
+    module = (error.name or "").partition(".")[0]
+    declared = (fullmatch(r"""([\w.-]+).*; extra == ['"]([\w-]+)['"]""", line) for line in requires("trainshed") or ())
+    extras = [found[2] for found in declared if found and found[1].replace("-", "_") == module and found[2] != "dev"]
+    if not extras:
+        return None
+    way = {part for frame, _ in walk_tb(error.__traceback__) for part in frame.f_globals["__name__"].split(".")}
+    extra = next((extra for extra in extras if extra in way), extras[0])
+    return f"this needs the Python package {module}: pip install 'trainshed[{extra}]'"
 
 
 def _in_columns(rows: list[tuple[str, str]], width: int) -> list[str]:

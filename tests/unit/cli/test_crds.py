@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
 import yaml
@@ -45,4 +46,4 @@ def test_ctrl_c_ends_a_command_with_130_also_while_it_is_imported(monkeypatch):
 
 
 def test_the_version_of_the_package_is_printed():
-    assert CliRunner().invoke(cli, ["--version"]).stdout.endswith(", version 0.1.0\n")
+    assert CliRunner().invoke(cli, ["--version"]).stdout.endswith(f", version {version('trainshed')}\n")
