@@ -18,7 +18,7 @@ CHARTS := $(RUN) charts
 CONFORMANCE := $(RUN) conformance
 IMAGE ?= ghcr.io/trainshed/trainshed:dev
 # Files whose words `make lint` checks: hack/docs/words.txt and phrases.txt have the words to avoid.
-PROSE := docs README.md CONTRIBUTING.md SECURITY.md Dockerfile kubectl-delivery.Dockerfile charts operator Makefile examples tests hack conftest.py
+PROSE := docs README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md Dockerfile kubectl-delivery.Dockerfile charts operator Makefile examples tests hack conftest.py
 # The word lists themselves, checksums of Go modules, vendored files, misspelled names that tests need, and a part of a name in a pattern.
 NO_PROSE := hack/docs/words.txt hack/docs/phrases.txt *.sum *.mod *.min.js *.min.css
 MISSPELLED := anotations,contaners,ontainers,policys,preemptable

@@ -15,10 +15,12 @@ from trainshed.cli import COMMANDS, cli
 from .commands import ROOT
 
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "decisions")
-PAGES += [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "examples" / "README.md"]
+PAGES += [ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY", "examples/README")]
 MAKEFILE = (ROOT / "Makefile").read_text()
 #: Other programs; flags on a line with one of them are not checked.
-OTHERS = re.compile(r".*\b(?:kubectl|helm|docker|horovodrun|kind|mkdocs|buildah|python -m|examples/embed\.py|make)\b.*")
+OTHERS = re.compile(
+    r".*\b(?:kubectl|helm|docker|horovodrun|kind|mkdocs|cosign|gh|sha256sum|buildah|python -m|embed\.py|make)\b.*"
+)
 #: Flags of other programs that a page names on a line without the program.
 FOREIGN = {
     "--grace-period": "kubectl",
