@@ -122,16 +122,24 @@ class Senders(Protocol):
 
 
 class ReportReceiver:
-    """Receives reports in the replica that leads; `count` is called with what becomes of each one, in all replicas."""
+    """Receives reports in the replica that leads; `count` is called with what becomes of each one, in all replicas.
+
+    `rates` are the reports of a job that are taken: a second, and at once.
+    """
 
     def __init__(
-        self, jobs: ReportingJobs, reviews: Senders, recorder: EventRecorder, count: Callable[[str], None]
+        self,
+        jobs: ReportingJobs,
+        reviews: Senders,
+        recorder: EventRecorder,
+        count: Callable[[str], None],
+        rates: tuple[float, int] = OF_JOB,
     ) -> None:
         self._jobs = jobs
         self._reviews = reviews
         self._recorder = recorder
         self.count = count
-        self._rates = Rates(*OF_JOB)
+        self._rates = Rates(*rates)
 
     async def receive(self, request: web.Request, address: str, now: Callable[[], datetime]) -> web.Response:
         """Return the answer to a report that came from this address."""

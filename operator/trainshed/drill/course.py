@@ -25,11 +25,12 @@ from trainshed.local.paths import remove
 from trainshed.local.state_folder import make_place, make_private
 
 from . import checkpoints
-from .faults import FEWEST, AnyFault, OfReplica, Resize
+from .faults import AnyFault, OfReplica, Resize
 from .observation import Ending, Observation
 from .outcome import DrillOutcome, described
 from .rehearsal import Limits, Rehearsal
-from .verdict import Cause, FaultVerdict, Grade, judge, middle, unseen
+from .step_series import middle
+from .verdict import Cause, FaultVerdict, Grade, judge, unjudgeable, unseen
 
 #: The folder with what drills have left, below the one that the user chooses.
 NAME = "trainshed-drills"
@@ -117,11 +118,8 @@ class Drill:
             )
 
     def _verdict(self, fault: AnyFault, base: Observation, earlier: list[FaultVerdict]) -> FaultVerdict:
-        if not base.reports:
-            return unseen(fault, Cause.NO_STEPS, f"no step was seen in the run without a fault ({base.ending})")
-        if len(base.reports) < FEWEST:
-            why = f"only {len(base.reports)} steps were seen in the run without a fault; {FEWEST} are needed"
-            return unseen(fault, Cause.NO_STEPS, why)
+        if why := unjudgeable(base):
+            return unseen(fault, *why)
         limit = self._limit(self._options.timeout, steps=base.reports[-1].step)
         if limit.until - time.monotonic() < LEAST:
             return unseen(fault, Cause.NEVER_CAME, "no time was left for it")

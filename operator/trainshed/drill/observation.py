@@ -10,16 +10,25 @@ from .file_events import FileEvent
 
 
 class StepReport(msgspec.Struct, frozen=True):
-    """A step that the training has reported; `attempt` counts the starts of what reports."""
+    """A step that the training has reported; `attempt` counts the starts of what reports.
+
+    `skipped` is whether lines before it could not be read, as there were too many. `began_again` is whether it is an
+    earlier step than the last one of the same container.
+    """
 
     at: float
     attempt: int
     step: int
     loss: float | None = None
+    skipped: bool = False
+    began_again: bool = False
 
 
 class ReplicaEnd(msgspec.Struct, frozen=True):
-    """The end of a replica's container; `asked` is when it got SIGTERM, and `grace` how long it had then."""
+    """The end of a replica's container; `asked` is when it got SIGTERM, and `grace` how long it had then.
+
+    `restarted` is whether its pod was created after the fault.
+    """
 
     at: float
     pod: str
@@ -28,6 +37,7 @@ class ReplicaEnd(msgspec.Struct, frozen=True):
     asked: float | None = None
     grace: float = 0.0
     last_line: str = ""
+    restarted: bool = False
 
     @property
     def was_killed_at_the_deadline(self) -> bool:
@@ -51,8 +61,9 @@ class Ending(StrEnum):
 class Observation(msgspec.Struct, frozen=True):
     """A run. Times are seconds of one clock; `fault_at` is None if the fault never came, and `missed` says why then.
 
-    `back_at` is when all replicas ran again after it. `target` is the file whose write a kill was to hit: `hit` is
-    whether it did, `cut` whether the drill has emptied the file instead, as no write lasted long enough.
+    `back_at` is when all replicas ran again after it. `instead` is what the training says in place of steps.
+    `target` is the file whose write a kill was to hit: `hit` is whether it did, `cut` whether the drill has emptied the
+    file instead, as no write lasted long enough.
     """
 
     began: float
@@ -64,6 +75,7 @@ class Observation(msgspec.Struct, frozen=True):
     files: tuple[FileEvent, ...] = ()
     folders: tuple[str, ...] = ()
     unseen_files: str = ""
+    instead: str = ""
     fault_at: float | None = None
     missed: str = ""
     what: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import signal
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from trainshed.api import status_codec
-from trainshed.api.job import Document, ProgressSource
+from trainshed.api.job import Document
 from trainshed.api.objects import JOB_ROLE_LABEL
-from trainshed.api.status import ConditionType
+from trainshed.api.status import ConditionType, TrainerStatus
 from trainshed.local.direction import Direction
 from trainshed.local.options import LocalJob
 from trainshed.local.output import is_named
 from trainshed.local.runtimes.protocol import LogSink
 from trainshed.local.stored_objects import POD, Stored
+from trainshed.plan.messages.phrases import plural
 
 from . import checkpoints
 from .faults import (
@@ -40,8 +42,8 @@ from .file_events import FileEvents, empty, writers
 from .observation import Ending, Observation, ReplicaEnd
 from .step_log import StepLog
 
-#: Seconds between two looks, and for which a program that was stopped may still run.
-LOOK, STOPS = 0.02, 0.5
+#: Seconds between two looks at most, and at least; those for which a program that was stopped may still run.
+LONGEST, LOOK, STOPS = 1.0, 0.02, 0.5
 #: The reports after a fault that are enough, and how often a write is tried to be hit.
 ENOUGH, TRIES = 8, 3
 #: How often a replica may fail in a row, the fault among it.
@@ -83,11 +85,17 @@ class Rehearsal:
     _seen: dict[str, Any] = field(default_factory=dict)
     _struck: dict[str, str] = field(default_factory=dict)
     _terminated: set[tuple[str, str]] = field(default_factory=set)
+    _old: frozenset[str] = frozenset()
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def listen(self, logs: LogSink) -> LogSink:
         """Return what reads steps."""
-        self._log = StepLog(self.item, logs, self.clock)
+        self._log = StepLog(self.item, logs, self.clock, self._news.set)
         return self._log
+
+    def hear(self, report: TrainerStatus, pod: tuple[str, str]) -> None:
+        """Take a report that the training has sent."""
+        self._log.hear(report, pod)
 
     async def direct(self, direction: Direction) -> None:
         """Do everything."""
@@ -115,10 +123,17 @@ class Rehearsal:
         failed = status.condition(ConditionType.FAILED)
         return Observation(
             began, self.clock(), ending, status.current_state,
-            reports=self._log.reports, ends=tuple(self._ends), files=tuple(self._files.found), folders=folders,
+            reports=tuple(self._log.reports), ends=tuple(self._ends), files=tuple(self._files.found), folders=folders,
             unseen_files=self._files.problem, message=failed.message if failed and failed.true else "",
-            **self._seen,
+            instead=self._instead(), **self._seen,
         )  # fmt: skip
+
+    def _instead(self) -> str:
+        """Return what the training says in place of steps."""
+        if count := self._log.without_step:
+            return f"it has sent {plural(count, 'report')} without a step, which is the metric current_step"
+        pod, line = self._log.leader, self._log.last_line()
+        return f"the last line of {pod} was {line!r}" if line else f"{pod} has printed nothing"
 
     @property
     def _job(self) -> Stored:
@@ -132,20 +147,17 @@ class Rehearsal:
     async def _until(self, met: Callable[[], bool]) -> None:
         """Wait until a condition is met; raises `_Over` if that will not be."""
         while not met():
-            if self._is_over() or self._is_stuck() or self.clock() > self._latest():
+            left = self._latest() - self.clock()
+            if self._is_over() or self._is_stuck() or left < 0:
                 raise _Over
-            await asyncio.sleep(LOOK)
-            self._take_report()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), min(left + LOOK, LONGEST))
+            await asyncio.sleep(LOOK)  # what comes at once is looked at once
+            self._news.clear()
 
     def _latest(self) -> float:
         """Return when the run ends at the latest."""
         return min(self.limits.until, *(report.at + self.limits.training for report in self._log.reports[:1]), math.inf)
-
-    def _take_report(self) -> None:
-        if self.item.job.progress is not ProgressSource.ENDPOINT:
-            return
-        if (found := self._direction.reported(self._job)) and found.step is not None:
-            self._log.take(found.step, found.metrics)
 
     def _is_over(self) -> bool:
         return status_codec.parse_status(self._job).over
@@ -163,8 +175,9 @@ class Rehearsal:
             if self._all_run():
                 self._seen["back_at"] = self.clock()
             return False
-        later = [report for report in self._log.reports if report.at > at]
-        return len(later) >= ENOUGH or (bool(later) and self._has_all_steps())
+        reports = self._log.reports
+        later = len(reports) - bisect_right(reports, at, key=lambda report: report.at)
+        return later >= ENOUGH or (later > 0 and self._has_all_steps())
 
     def _all_run(self) -> bool:
         """Return whether all replicas run, and those that the fault has ended were started again."""
@@ -183,7 +196,9 @@ class Rehearsal:
 
     async def _strike(self, fault: AnyFault) -> None:
         """Do what a fault does."""
-        victims = [pod for pod in self._pods if self._is_meant(fault, pod)]
+        pods = self._pods
+        self._old = frozenset(str(pod["metadata"]["uid"]) for pod in pods)
+        victims = [pod for pod in pods if self._is_meant(fault, pod)]
         names = [str(pod["metadata"]["name"]) for pod in victims]
         if not isinstance(fault, Stall):
             self._struck = {pod["metadata"]["name"]: _starts(pod) for pod in victims}
@@ -234,7 +249,12 @@ class Rehearsal:
     async def _kill_in_write(self, names: list[str]) -> None:
         """Kill all replicas while one has a checkpoint open; if no write lasts long enough, right after one."""
         kubelet, writes = self._direction.kubelet, asyncio.Queue[Path]()
-        self._files.on_write = writes.put_nowait
+
+        def on_write(path: Path) -> None:
+            writes.put_nowait(path)
+            self._news.set()
+
+        self._files.on_write = on_write
         for tried in range(TRIES):
             path = await self._next_write(writes)
             for name in names:
@@ -307,6 +327,7 @@ class Rehearsal:
 
     def _on_change(self, kind: str, before: Stored | None, after: Stored | None) -> None:
         """Note which pods are asked to end, and which containers have ended."""
+        self._news.set()
         if kind != POD:
             return
         pod = after or before or {}
@@ -321,9 +342,9 @@ class Rehearsal:
                 self._terminated.add(key)
                 asked, grace = self._asked.get(uid, (None, 0.0))
                 line = self._log.last_line(metadata["name"])
-                self._ends.append(
-                    ReplicaEnd(now, metadata["name"], ended["exitCode"], ended["reason"], asked, grace, line)
-                )
+                again = bool(self._old) and uid not in self._old
+                facts = (now, metadata["name"], ended["exitCode"], ended["reason"], asked, grace, line, again)
+                self._ends.append(ReplicaEnd(*facts))
 
 
 def victim(item: LocalJob) -> str:

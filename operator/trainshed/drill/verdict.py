@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
-from itertools import pairwise
 from statistics import median
 
 import msgspec
 
+from trainshed.plan.messages.phrases import plural
+
 from . import checkpoints
-from .faults import AnyFault, Evict, KillInWrite, Resize, Stall, Suspend
+from .faults import FEWEST, AnyFault, Evict, KillInWrite, Resize, Stall, Suspend
 from .observation import KILLED, TERMINATED, Observation, ReplicaEnd, StepReport
+from .step_series import Start, began_again, pace, saved_at, scratch
 
 UNHANDLED = (
     "SIGTERM ended it and nothing was saved; if it has no handler, as process 1 of a container it runs on until it is"
@@ -40,6 +41,8 @@ class Cause(StrEnum):
     NEVER_CAME = "FaultNeverCame"
     NEVER_HIT = "WriteNeverHit"
     OVER_TOO_SOON = "OverTooSoon"
+    TOO_FEW_REPORTS = "TooFewReports"
+    BEGINS_AGAIN = "StepsBeginAgain"
     UNKNOWN_CHECKPOINT = "UnknownCheckpoint"
     NOT_RETRIED = "NotRetried"
     FAILS_AFTER_RESTART = "FailsAfterRestart"
@@ -55,6 +58,10 @@ class Cause(StrEnum):
 ADVICE = {
     Cause.NO_STEPS: "print a line such as `step=10/100 loss=0.5` from the replica that leads, or report the progress"
     " (docs/progress.md)",
+    Cause.TOO_FEW_REPORTS: "say the step more often, best each one, or let it run longer: without --quick, with a later"
+    " --steps",
+    Cause.BEGINS_AGAIN: "say steps that count from the start of the training, or the epoch with the number of steps in"
+    " it: `epoch 2/5 step=10/100 loss=0.5`",
     Cause.OVER_TOO_SOON: "give it more steps, or an earlier fault (atStep in a script)",
     Cause.UNKNOWN_CHECKPOINT: "name the folder with its checkpoints with --checkpoints, and empty it",
     Cause.NOT_RETRIED: "set restartPolicy to OnFailure, or to ExitCode, which retries after exit codes from 128",
@@ -107,19 +114,16 @@ class Statement(msgspec.Struct, frozen=True):
     grade: Grade = Grade.FAILED
 
 
-def pace(reports: Sequence[StepReport]) -> int:
-    """Return the steps from one report to the next, most often."""
-    gaps = Counter(second.step - first.step for first, second in pairwise(reports) if second.step > first.step)
-    return gaps.most_common(1)[0][0] if gaps else 1
-
-
-def middle(base: Observation) -> int:
-    """Return a step in the middle of a run, after the first checkpoint."""
-    first, last, gap = base.reports[0].step, base.reports[-1].step, pace(base.reports)
-    saved = checkpoints.found(base.files, base.reports, base.folders).times[:1]
-    known = [report.step for report in base.reports for time in saved if report.at <= time]
-    saved_at = known[-1] + 2 * gap if known else first
-    return max(first, min(max(first + (last - first) // 2, saved_at), last - 2 * gap))
+def unjudgeable(base: Observation) -> tuple[Cause, str] | None:
+    """Return why no fault can be judged by a run without one, None if it can."""
+    if not base.reports:
+        return Cause.NO_STEPS, f"no step was seen in the run without a fault ({base.ending}): {base.instead}"
+    if again := began_again(base.reports):
+        return Cause.BEGINS_AGAIN, again
+    if (count := len(base.reports)) < FEWEST:
+        why = f"only {plural(count, 'step')} {'were' if count > 1 else 'was'} seen in the run without a fault"
+        return Cause.TOO_FEW_REPORTS, f"{why}; {FEWEST} are needed"
+    return None
 
 
 def unseen(fault: AnyFault, cause: Cause, why: str) -> FaultVerdict:
@@ -133,18 +137,19 @@ def judge(
     """Return the verdict on a run under a fault; `loads` is whether the job has loaded a checkpoint after others."""
     if seen.fault_at is None:
         return unseen(fault, Cause.NEVER_CAME, _why_it_never_came(fault, seen))
-    gap = pace(base.reports)
     before, after = seen.before, seen.after
-    if not before or not base.reports or before[0].step > base.reports[0].step + gap:
-        why = "no step was reported before the fault"
-        if before:
-            why = f"the job began at step {before[0].step} although nothing was saved yet: it has loaded a checkpoint"
-            why += " that was there before the drill"
-        return unseen(fault, Cause.UNKNOWN_CHECKPOINT if before else Cause.NO_STEPS, why)
-    lost = _lost(before, after, gap)
-    sigterm, kept = _sigterm(seen, lost)
+    if not before or not base.reports:
+        return unseen(fault, Cause.NO_STEPS, "no step was reported before the fault")
+    start = scratch(base, seen)
+    if before[0].step > base.reports[0].step + start.gap:
+        why = f"the job began at step {before[0].step} although nothing was saved yet: it has loaded a checkpoint"
+        return unseen(fault, Cause.UNKNOWN_CHECKPOINT, f"{why} that was there before the drill")
+    if again := began_again(before):
+        return unseen(fault, Cause.BEGINS_AGAIN, again)
+    lost = _lost(before, after, pace(base.reports))
+    sigterm, kept = _sigterm(seen, lost if start.says_each_step else None)
     deviation = _deviation(base, after or _later(seen))
-    found = [*_progress(fault, base, seen, loads=loads)]
+    found = [_progress(fault, base, seen, loads=loads)]
     if not any(finding.cause for finding in found):
         found += _lost_too_many(fault, lost)
         found += _loss(fault, deviation, tolerance)
@@ -182,28 +187,42 @@ def _fault_step(seen: Observation) -> int:
     return next(report.step for report in reversed(seen.reports) if report.at <= (seen.fault_at or 0))
 
 
-def _progress(fault: AnyFault, base: Observation, seen: Observation, *, loads: bool | None) -> list[Statement]:
+def _progress(fault: AnyFault, base: Observation, seen: Observation, *, loads: bool | None) -> Statement:
     """Return whether and where the job went on."""
     before, after = seen.before, seen.after
     if not after:
-        if (later := _later(seen)) and seen.state != "Failed":
-            return [Statement(f"the replica that reports was not restarted, and went on to step {later[-1].step}")]
-        return [_stopped(fault, seen)]
-    first, gap = after[0].step, pace(base.reports)
-    if first <= base.reports[0].step:
-        return [_began_again(fault, base, seen, loads=loads)]
-    if first > before[-1].step + 2 * gap:
+        return _without_start(fault, seen)
+    first, start = after[0].step, scratch(base, seen)
+    is_unclear = first <= start.furthest or after[0].skipped
+    if first <= start.seen or (is_unclear and first <= start.furthest < saved_at(seen)):
+        return _began_again(fault, base, seen, loads=loads)
+    if is_unclear:
+        return _unclear(seen, start)
+    if first > before[-1].step + 2 * start.gap:
         text = f"it went on at step {first}, although {before[-1].step} was the last one before"
-        return [Statement(text, Cause.DOES_NOT_GO_ON)]
+        return Statement(text, Cause.DOES_NOT_GO_ON)
     if seen.state == "Failed":
-        return [Statement(f"it went on at step {first}, and then failed: {seen.message}", Cause.FAILS_AFTER_RESTART)]
-    lost = _lost(before, after, gap)
+        return Statement(f"it went on at step {first}, and then failed: {seen.message}", Cause.FAILS_AFTER_RESTART)
+    lost = _lost(before, after, pace(base.reports)) or 0
     seconds = after[0].at - (seen.fault_at or 0)
-    return [Statement(f"it went on at step {first} after {seconds:.1f} s: {lost or 'no'} step{'s' * (lost != 1)} lost")]
+    said = f"{'' if start.says_each_step else 'about '}{plural(lost, 'step')}" if lost else "no steps"
+    return Statement(f"it went on at step {first} after {seconds:.1f} s: {said} lost")
 
 
-def _stopped(fault: AnyFault, seen: Observation) -> Statement:
-    """Return why no step came after the fault."""
+def _unclear(seen: Observation, start: Start) -> Statement:
+    """Return that nobody can say whether it was resumed, and why."""
+    first = seen.after[0]
+    why = "more was printed than is read, and so what it said before is not known"
+    if not first.skipped:
+        why = f"a start without a checkpoint may be seen first between step {start.seen} and {start.furthest}, too"
+    text = f"its first step after the fault was {first.step}, and whether it began again is not clear: {why}"
+    return Statement(text, Cause.TOO_FEW_REPORTS, Grade.UNSEEN)
+
+
+def _without_start(fault: AnyFault, seen: Observation) -> Statement:
+    """Return why no step came of what was started after the fault."""
+    if (later := _later(seen)) and seen.state != "Failed":
+        return Statement(f"the replica that reports was not restarted, and went on to step {later[-1].step}")
     if seen.state == "Succeeded":
         if isinstance(fault, Stall):
             return Statement("the job went on, and succeeded")
@@ -220,7 +239,8 @@ def _stopped(fault: AnyFault, seen: Observation) -> Statement:
 
 def _crash(seen: Observation) -> ReplicaEnd | None:
     """Return the last replica that failed by itself after the fault: others may have failed with the one it struck."""
-    ends = (end for end in reversed(seen.ends) if end.at > (seen.fault_at or 0) and end.asked is None)
+    later = (end for end in reversed(seen.ends) if end.at > (seen.fault_at or 0))
+    ends = (end for end in later if end.restarted or end.asked is None)
     return next((end for end in ends if end.code not in (0, KILLED, TERMINATED)), None)
 
 
@@ -300,7 +320,7 @@ def _sigterm(seen: Observation, lost: int | None) -> tuple[str, bool | None]:
         return "ignored", False
     times = checkpoints.found(seen.files, seen.reports, seen.folders).times
     saved = any((end.asked or 0) <= time <= end.at for end in asked for time in times)
-    return "used" if saved or lost == 0 else "not used", True
+    return "used" if saved or (lost == 0 and not times) else "not used", True
 
 
 def _later(seen: Observation) -> tuple[StepReport, ...]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from trainshed.api.job import Document
 from trainshed.api.status import TrainerStatus
 from trainshed.local.node.kubelet import Kubelet
 from trainshed.local.runtimes.protocol import LogSink
@@ -23,12 +21,11 @@ EVICTED = ("EvictionByEvictionAPI", "Eviction API: evicting")
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """What may be done to a run. `volumes` are the folders with what its pods write, `reported` what a job reports."""
+    """What may be done to a run. `volumes` are the folders with what its pods write."""
 
     cluster: LocalCluster
     kubelet: Kubelet
     volumes: tuple[Path, ...]
-    reported: Callable[[Document], TrainerStatus | None]
 
     def pods(self, job: str) -> list[Stored]:
         """Return the pods of a run that belong to a job of this uid."""
@@ -49,6 +46,9 @@ class Director(Protocol):
     def listen(self, logs: LogSink) -> LogSink:
         """Return what takes the output of all containers, and passes it on."""
         ...
+
+    def hear(self, report: TrainerStatus, pod: tuple[str, str]) -> None:
+        """Take a report that the training has sent itself, from the pod of this name and uid."""
 
     async def direct(self, direction: Direction) -> None:
         """Do everything; then the run is ended, and what still runs is killed."""

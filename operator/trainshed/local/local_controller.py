@@ -19,7 +19,6 @@ from trainshed.process import Clock
 from . import tasks
 
 if TYPE_CHECKING:
-    from trainshed.api.status import TrainerStatus
     from trainshed.progress.tracker import Progress
 
     from .run_endpoint import RunEndpoint
@@ -53,10 +52,6 @@ class LocalController:
         namespace, name, uid = (pod["metadata"][key] for key in ("namespace", "name", "uid"))
         if job := self._cache.job_of_pod(namespace, name, uid):
             self._cache.training.report(job.key, job.uid, found.status(self._now()), (name, uid))
-
-    def reported(self, job: Document) -> TrainerStatus | None:
-        """Return what the training of a job has reported last."""
-        return self._cache.training.of(job["metadata"]["uid"])
 
     async def close(self) -> None:
         """Stop, and write the Events that are left."""

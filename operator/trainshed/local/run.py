@@ -146,7 +146,8 @@ class LocalRun:
             if any(item.job.progress is ProgressSource.ENDPOINT for item in self._options.jobs):
                 from .run_endpoint import open_endpoint  # noqa: PLC0415 - an HTTP server, which few runs need
 
-                endpoint = await open_endpoint(runtime, self._choice.ignored)
+                heard = self._options.director.hear if self._options.director else None
+                endpoint = await open_endpoint(runtime, self._choice.ignored, heard)
             self._introduce(runtime)
             kubelet = self._kubelet = self._make_kubelet(runtime, hosts, endpoint)
             if folder := self._choice.mpi_folder:
@@ -188,7 +189,7 @@ class LocalRun:
             await self._choice.get_images(self._ending)
             self._injector.start([(item.job.name, pod) for item in self._options.jobs for pod in item.pod_names])
             if self._options.director:
-                await self._be_directed(self._options.director, runtime, kubelet, controller)
+                await self._be_directed(self._options.director, runtime, kubelet)
             else:
                 await self._wait(runtime, kubelet)
             self._say_what_was_not_created()
@@ -265,12 +266,10 @@ class LocalRun:
             if last.are_over(loop.time(), self._changed, kubelet.ending(), terminating=terminating):
                 return
 
-    async def _be_directed(
-        self, director: Director, runtime: Runtime, kubelet: Kubelet, controller: LocalController
-    ) -> None:
+    async def _be_directed(self, director: Director, runtime: Runtime, kubelet: Kubelet) -> None:
         """Let a director do everything, until it has, or until the user interrupts."""
         volumes = (self._folder.pods, self._folder.root / CLAIMS, self._folder.root / HOST_PATHS)
-        direction = Direction(self._cluster, kubelet, volumes, controller.reported)
+        direction = Direction(self._cluster, kubelet, volumes)
         directing = tasks.start(director.direct(direction), "director")
         while not directing.done() and not self._ending.is_set():
             await asyncio.wait({directing}, timeout=CHECK)

@@ -7,17 +7,19 @@ import hashlib
 import secrets
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import TypeAlias
 
 from aiohttp import web
 
-from trainshed.api.job import Document
+from trainshed.api.job import Document, JobKey
+from trainshed.api.status import TrainerStatus
 from trainshed.controller import serving_certificates
 from trainshed.controller.cache import Cache
 from trainshed.controller.events import EventRecorder
 from trainshed.controller.progress_connections import serve
-from trainshed.controller.progress_server import MAX_BYTES, PATH, KnownJobs, ReportReceiver
+from trainshed.controller.progress_server import MAX_BYTES, OF_JOB, PATH, KnownJobs, ReportReceiver
 from trainshed.controller.progress_tokens import BadToken, Sender
 from trainshed.local.runtimes.protocol import Runtime, StartFailed
 from trainshed.plan.reporting_pods import audience
@@ -55,23 +57,47 @@ class RunTokens:
         return found
 
 
-class RunEndpoint:
-    """Serves reports on a socket at an address that replicas reach. The keys of its certificate are in memory only."""
+#: Is called with a report, and the name and the uid of the pod that it came from.
+Heard: TypeAlias = Callable[[TrainerStatus, tuple[str, str]], None]
+#: The reports of a job that are taken if somebody hears them, a second and at once: all that a program can send.
+ALL = (1_000.0, 1_000)
 
-    def __init__(self, listener: socket.socket) -> None:
+
+class HeardJobs(KnownJobs):
+    """The jobs of a run, of whose reports each is heard."""
+
+    def __init__(self, caches: Mapping[str, Cache], heard: Heard) -> None:
+        super().__init__(caches)
+        self._heard = heard
+
+    def report(self, key: JobKey, uid: str, status: TrainerStatus, pod: tuple[str, str]) -> None:
+        """Take a report."""
+        super().report(key, uid, status, pod)
+        self._heard(status, pod)
+
+
+class RunEndpoint:
+    """Serves reports on a socket at an address that replicas reach. The keys of its certificate are in memory only.
+
+    If `heard` is called with the reports, none comes too often.
+    """
+
+    def __init__(self, listener: socket.socket, heard: Heard | None = None) -> None:
         self._listener = listener
         self._host, port = listener.getsockname()
         self.address = f"{self._host}:{port}"
         self.tokens = RunTokens()
+        self._heard = heard
 
     async def start(self, cache: Cache, recorder: EventRecorder, now: Callable[[], datetime]) -> asyncio.Task[None]:
         """Return the task that serves reports of the jobs in a cache, whose pods trust the certificate from now on."""
         certificate = await asyncio.to_thread(serving_certificates.renewed, None, self._host, now())
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         certificate.load_into(context)
-        jobs = KnownJobs({"": cache})
+        jobs = HeardJobs({"": cache}, self._heard) if self._heard else KnownJobs({"": cache})
         jobs.trust(certificate.bundle.decode())
-        receiver = ReportReceiver(jobs, self.tokens, recorder, lambda _answer: None)
+        rates = ALL if self._heard else OF_JOB
+        receiver = ReportReceiver(jobs, self.tokens, recorder, lambda _answer: None, rates)
 
         async def handle(request: web.Request) -> web.Response:
             response = await receiver.receive(request, request.remote or "", now)
@@ -81,10 +107,10 @@ class RunEndpoint:
         return tasks.start(serve(PATH, handle, MAX_BYTES, context, [self._listener]), "progress endpoint")
 
 
-async def open_endpoint(runtime: Runtime, ignored: list[str]) -> RunEndpoint | None:
+async def open_endpoint(runtime: Runtime, ignored: list[str], heard: Heard | None) -> RunEndpoint | None:
     """Return where trainings report, None if replicas do not reach this process, which is then among `ignored`."""
     try:
-        return RunEndpoint(await runtime.listen())
+        return RunEndpoint(await runtime.listen(), heard)
     except StartFailed as error:
         ignored.append(f"trainshed.dev/progress: Endpoint ({error})")
         return None

@@ -234,8 +234,8 @@ class Tracker:
         if epoch < known and now < self._known_until:
             return  # a line that was read before
         announced = report.numbered and report.epochs is not None and report.step is None and not report.metrics
-        if announced and epoch <= known:
-            self._step = None  # another training has begun, such as a second fit() of Keras
+        if (announced and epoch <= known) or (report.of_epoch and epoch < known):
+            self._step = None  # another training has begun, such as a second fit() of Keras, or it has begun again
             self._times.clear()
         if announced or epoch != known:
             self._batches = None

@@ -1,13 +1,16 @@
 """A training in plain Python that drills run: it saves and loads checkpoints, well or with one of four flaws.
 
-The flaw is the first argument: `none`, `never-loads`, `torn`, `ignores-sigterm` or `one-size`.
+The flaw is the first argument: `none`, `never-loads`, `torn`, `ignores-sigterm` or `one-size`. It prints its steps, or
+sends them where there is an endpoint.
 """
 
 import json
 import os
 import signal
+import ssl
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 FLAW, LAST, EVERY = sys.argv[1], 100, 5
@@ -40,15 +43,29 @@ def load():
     return state | {"world": WORLD}
 
 
+def report(step, loss):
+    """Say a step: print it, or send it as docs/progress.md shows."""
+    if not (url := os.environ.get("KUBEFLOW_TRAINER_SERVER_URL")):
+        print(f"step={step}/{LAST} loss={loss:.4f}", flush=True)
+        return
+    found = {"current_step": step, "total_steps": LAST, "loss": loss}
+    status = {"metrics": [{"name": name, "value": str(value)} for name, value in found.items()]}
+    token = Path(os.environ["KUBEFLOW_TRAINER_SERVER_TOKEN"]).read_text()
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(url, json.dumps({"trainerStatus": status}).encode(), headers)
+    context = ssl.create_default_context(cafile=os.environ["KUBEFLOW_TRAINER_SERVER_CA_CERT"])
+    urllib.request.urlopen(request, context=context).close()
+
+
 def main():
-    """Train: only the first rank prints and saves."""
+    """Train: only the first rank reports and saves."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN if FLAW == "ignores-sigterm" else lambda *_: asked.append(True))
     state = load()
     while state["step"] < LAST:
         time.sleep(STEP)
         state |= {"step": state["step"] + 1, "loss": state["loss"] * 0.985}
         if RANK == 0:
-            print(f"step={state['step']}/{LAST} loss={state['loss']:.4f}", flush=True)
+            report(state["step"], state["loss"])
             if asked or state["step"] % EVERY == 0:
                 save(state)
         if asked:

@@ -22,9 +22,10 @@ TRAINING = Path(__file__).parents[2] / "support/drilled/training.py"
 CLAIM = {"name": "checkpoints", "persistentVolumeClaim": {"claimName": "checkpoints"}}
 
 
-def training(flaw: str, **spec) -> dict:
+def training(flaw: str, how: str = "", **spec) -> dict:
     """A job of three replicas that runs the training with a flaw; its checkpoints are on a claim."""
     job = a_job("", workers=2, volumes=[CLAIM], **spec)
+    job["metadata"]["annotations"] = {"trainshed.dev/progress": how} if how else {}
     for group in job["spec"]["pytorchReplicaSpecs"].values():
         group["template"]["spec"]["containers"][0] |= {
             "command": [sys.executable, str(TRAINING), flaw],
@@ -88,38 +89,40 @@ def test_other_faults_are_survived_by_a_good_training(drills):
     names = ("kill-all", "evict", "lose-node", "oom")
     code, found = drills.verdicts(training("none"), *names)
     assert code == 0, found
-    assert found["kill-all"]["lostSteps"] > 0
     assert {name: found[name]["sigterm"] for name in names} == dict.fromkeys(names, "used") | {"kill-all": ""}
 
 
-def test_a_training_that_never_loads_its_checkpoint_is_named(drills):
-    code, found = drills.verdicts(training("never-loads"), "kill-rank", "kill-in-write")
-    assert code == 1
-    assert [verdict["cause"] for verdict in found.values()] == ["NeverLoadsCheckpoint"] * 2
-    assert "it saves checkpoint.json, and does not load it" in found["kill-rank"]["sentences"][1]
-    assert found["kill-rank"]["resumedAt"] == 1
+#: Each flaw with the fault that shows it, its cause, and what is said of it.
+FLAWS = {
+    "none": ("kill-all", "", "it went on at step"),
+    "never-loads": ("kill-all", "NeverLoadsCheckpoint", "it saves checkpoint.json, and does not load it"),
+    "torn": ("kill-in-write", "TornCheckpoint", "JSONDecodeError"),
+    "ignores-sigterm": ("suspend", "IgnoresSigterm", "it went on at step"),
+    "one-size": ("resize", "BreaksAtOtherSize", "checkpoint of 3 ranks cannot be loaded by 2"),
+}
 
 
-def test_a_training_that_leaves_torn_files_is_named(drills):
-    code, found = drills.verdicts(training("torn"), "kill-in-write")
-    assert code == 1
-    assert found["kill-in-write"]["cause"] == "TornCheckpoint"
-    assert re.search("killed (while|right after) checkpoint.json was", found["kill-in-write"]["sentences"][0])
-    assert "JSONDecodeError" in found["kill-in-write"]["sentences"][1]
+@pytest.mark.parametrize("how", ["", "Endpoint"])
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_what_is_wrong_with_a_training_is_named_however_it_says_its_steps(drills, flaw, how):
+    name, cause, said = FLAWS[flaw]
+    code, found = drills.verdicts(training(flaw, how), name)
+    verdict = found[name]
+    assert (code, verdict["cause"]) == (int(flaw != "none"), cause), found
+    assert said in verdict["sentences"][1]
+    if flaw == "none":
+        assert 0 <= verdict["lostSteps"] < verdict["atStep"]
+    if flaw == "never-loads":
+        assert verdict["resumedAt"] == 1
+    if flaw == "torn":
+        assert re.search("killed (while|right after) checkpoint.json was", verdict["sentences"][0])
+    if flaw == "ignores-sigterm":
+        assert (verdict["sigterm"], verdict["deadlineKept"]) == ("ignored", False)
 
 
-def test_a_training_that_ignores_sigterm_is_named(drills):
-    code, found = drills.verdicts(training("ignores-sigterm"), "suspend")
-    assert code == 1
-    verdict = found["suspend"]
-    assert (verdict["cause"], verdict["sigterm"], verdict["deadlineKept"]) == ("IgnoresSigterm", "ignored", False)
-
-
-def test_a_training_that_breaks_at_another_number_of_replicas_is_named(drills):
-    code, found = drills.verdicts(training("one-size"), "resize")
-    assert code == 1
-    assert found["resize"]["cause"] == "BreaksAtOtherSize"
-    assert "checkpoint of 3 ranks cannot be loaded by 2" in found["resize"]["sentences"][1]
+def test_a_training_that_never_loads_is_named_after_a_kill_in_a_write_too(drills):
+    code, found = drills.verdicts(training("never-loads"), "kill-in-write")
+    assert (code, found["kill-in-write"]["cause"]) == (1, "NeverLoadsCheckpoint")
 
 
 #: Prints steps, saves small files that no kill can hit, in place or by renaming, and never loads them.

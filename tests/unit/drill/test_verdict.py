@@ -11,7 +11,8 @@ from trainshed.drill.checkpoints import found, interval, logs, relative, was_las
 from trainshed.drill.faults import Evict, KillAll, KillInWrite, KillRank, Resize, Stall, Suspend
 from trainshed.drill.file_events import CLOSE_WRITE, CREATE, MODIFY, MOVED_FROM, MOVED_TO, FileEvent
 from trainshed.drill.observation import Ending, Observation, ReplicaEnd, StepReport
-from trainshed.drill.verdict import Cause, Grade, judge, middle
+from trainshed.drill.step_series import middle
+from trainshed.drill.verdict import Cause, Grade, judge, unjudgeable
 
 FOLDERS = ("/pods", "/claims")
 MODEL, DRAFT = "/claims/ml/c/model.pt", "/claims/ml/c/draft.pt"
@@ -114,6 +115,14 @@ def test_a_job_that_fails_after_its_restart_says_how(fault, cause, more):
     found = verdict(fault, seen(*BEFORE, *more, ending=Ending.OVER, state="Failed", ends=(killed, CRASH)))
     assert (found.grade, found.cause) == (Grade.FAILED, cause)
     assert "job-master-0 ended with exit code 1: KeyError: 'step'" in found.sentences[1]
+
+
+@pytest.mark.parametrize(("restarted", "cause"), [(True, Cause.FAILS_AFTER_RESTART), (False, Cause.NOT_RETRIED)])
+def test_what_fails_while_it_is_asked_to_end_has_crashed_if_it_was_started_after_the_fault(restarted, cause):
+    """One replica that fails ends the others, which may just be failing, too."""
+    crash = msgspec.structs.replace(CRASH, asked=39.9, grace=30.0, restarted=restarted)
+    found = verdict(KillRank(), seen(*BEFORE, ending=Ending.OVER, state="Failed", ends=(crash,)))
+    assert found.cause is cause
 
 
 def test_a_job_that_fails_without_a_restart_is_not_retried():
@@ -276,3 +285,69 @@ def test_only_the_last_file_that_was_written_in_place_may_be_emptied():
     assert not was_last_in_place((*saved(9, renamed=False), *saved(9, path="/claims/latest", renamed=False)), MODEL)
     assert not was_last_in_place(saved(9), MODEL)
     assert not was_last_in_place((), MODEL)
+
+
+#: Steps as of a training that says one each second: where it begins is not seen.
+SOMETIMES = (3, 8, 12, 17, 23, 28, 33)
+
+
+def sometimes(*numbers: int, at: float = 0.0, attempt: int = 0, **more):
+    return tuple(StepReport(at + i, attempt, step, 1.0, **more) for i, step in enumerate(numbers))
+
+
+@pytest.mark.parametrize(
+    ("first", "files", "cause", "said"),
+    [
+        (3, saved(5.5), Cause.NEVER_LOADS, "it began again at step 3"),
+        (8, saved(5.5), Cause.NEVER_LOADS, "it began again at step 8"),
+        (8, (), Cause.TOO_FEW_REPORTS, "may be seen first between step 3 and 9, too"),
+        (8, saved(1.5), Cause.TOO_FEW_REPORTS, "its first step after the fault was 8, and whether it began again"),
+        (31, saved(5.5), Cause.NONE, "it went on at step 31 after 2.5 s: about 7 steps lost"),
+        (44, saved(5.5), Cause.NONE, "it went on at step 44 after 2.5 s: no steps lost"),
+        (46, saved(5.5), Cause.DOES_NOT_GO_ON, "although 33 was the last one before"),
+    ],
+)
+def test_where_a_training_begins_that_says_a_step_sometimes_is_not_guessed(first, files, cause, said):
+    base = seen(*sometimes(*SOMETIMES, 39), fault_at=None, files=saved(2.5, 5.5) if files else ())
+    after = sometimes(first, first + 5, first + 11, at=32, attempt=1)
+    found = verdict(KillRank(), seen(*sometimes(*SOMETIMES), *after, files=files), base)
+    assert found.cause is cause
+    assert said in found.sentences[1]
+    assert found.grade is {Cause.NONE: Grade.PASSED, Cause.TOO_FEW_REPORTS: Grade.UNSEEN}.get(cause, Grade.FAILED)
+
+
+def test_a_first_step_before_which_lines_were_not_read_says_nothing():
+    after = (StepReport(32, 1, 21, 1.79, skipped=True), *steps(22, 40, 33, 1))
+    found = verdict(KillRank(), seen(*BEFORE, *after))
+    assert (found.grade, found.cause) == (Grade.UNSEEN, Cause.TOO_FEW_REPORTS)
+    assert "more was printed than is read" in found.sentences[1]
+
+
+def test_no_lost_steps_of_a_training_that_says_few_are_no_use_of_sigterm():
+    end = ReplicaEnd(31.0, "job-master-0", 0, asked=29.6, grace=10.0)
+    base = seen(*steps(10, 200, gap=10), fault_at=None)
+    observation = seen(*steps(10, 300, gap=10), *steps(310, 400, 32, 1, gap=10), ends=(end,))
+    assert verdict(Suspend(), observation, base).sigterm == "not used"
+
+
+AGAIN = (StepReport(2, 1, 1, began_again=True), StepReport(3, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("reports", "cause", "said"),
+    [
+        (BASE.reports, None, ""),
+        ((), Cause.NO_STEPS, "no step was seen in the run without a fault (enough was seen): it has said 42 %"),
+        (steps(1, 1), Cause.TOO_FEW_REPORTS, "only 1 step was seen in the run without a fault; 6 are needed"),
+        (steps(1, 5), Cause.TOO_FEW_REPORTS, "only 5 steps were seen"),
+        ((*steps(1, 9), *AGAIN), Cause.BEGINS_AGAIN, "after step 9 step 1 came without any fault"),
+    ],
+)
+def test_no_fault_is_judged_by_a_run_that_says_too_little(reports, cause, said):
+    found = unjudgeable(seen(*reports, fault_at=None, instead="it has said 42 %"))
+    assert (found[0] if found else None) is cause
+    assert said in (found[1] if found else "")
+
+
+def test_steps_that_begin_again_before_the_fault_are_not_judged():
+    assert verdict(KillRank(), seen(*steps(1, 9), *AGAIN, *steps(3, 9, 40, 2))).cause is Cause.BEGINS_AGAIN

@@ -75,7 +75,7 @@ def test_an_evicted_pod_has_its_grace_period_and_says_why_it_ends(tmp_path):
     async def test(node: Node) -> None:
         await node.create({"command": ["train"]}, name="pod")
         await node.create({"command": ["train"]}, name="other")
-        direction = Direction(node.cluster, node.kubelet, (), lambda _job: None)
+        direction = Direction(node.cluster, node.kubelet, ())
         known = [pod["metadata"]["name"] for pod in direction.pods("job-uid")]
         assert (known, direction.pods("another")) == (["pod", "other"], [])
         seen: list[dict] = []

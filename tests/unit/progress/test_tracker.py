@@ -38,6 +38,7 @@ def keras(step: int) -> str:
     ("lines", "step", "total", "percentage"),
     [
         (("step 10/100 loss 1", "step 20/100 loss 1"), 20, 100, 20),
+        (("epoch 2/4 step 9/10 loss 1", "epoch 1/4 step 1/10 loss 1"), 1, 40, 2),
         (("Epoch 1/4", keras(100), "Epoch 2/4", keras(50)), 150, 400, 37),
         (("Epoch 1/4", keras(100), "25/25 ━━━━━━━━━━ 1s 10ms/step - loss: 0.5"), 100, 400, 25),
         (("  Total optimization steps = 1,000", '{"step": 100, "loss": 0.4}'), 100, 1000, 10),
@@ -52,7 +53,17 @@ def keras(step: int) -> str:
         (("Epoch [1/5], Step [100/100], Loss: 1", "Epoch [5/5], Step [100/100], Loss: 1"), 500, 500, 100),
     ],
     ids=[
-        *("steps", "epochs", "evaluation", "announced", "records", "other-bar", "begun-again", "no-end"),
+        *(
+            "steps",
+            "earlier-epoch",
+            "epochs",
+            "evaluation",
+            "announced",
+            "records",
+            "other-bar",
+            "begun-again",
+            "no-end",
+        ),
         *("longer-evaluation", "second-fit", "epochs-from-1", "epochs-from-0", "numbers-of-epochs"),
     ],
 )
