@@ -132,6 +132,7 @@ def lines(name: str, known: JobMeasures, is_given: Callable[[str], bool]) -> Ite
     for option, why in known.unknown:
         if not is_given(option.replace("-", "_")):
             yield f"--{option} is as without --like: {why}."
+    yield from known.doubts
 
 
 def _shown(option: str, value: float) -> str:

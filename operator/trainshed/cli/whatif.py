@@ -149,8 +149,10 @@ def _inputs(given: dict[str, Any], like: MeasuredJob | None) -> Inputs:
             one.option: {"value": one.value, "isUsed": not _is_given(one.option.replace("-", "_"))}
             for one in known.known
         }
-        document = {"measured": {"job": like.name, "options": about, "unknown": dict(known.unknown)}}
-        found = Inputs(taken(given, known, _is_given), document, tuple(lines(like.name, known, _is_given)))
+        document = {"job": like.name, "options": about, "unknown": dict(known.unknown), "doubts": known.doubts}
+        found = Inputs(
+            taken(given, known, _is_given), {"measured": document}, tuple(lines(like.name, known, _is_given))
+        )
     if found.options["run_time"] is None:
         why = f"{like.name} does not show it" if like else "it is the training alone, such as 7d"
         raise click.UsageError(f"Missing option '--run-time': {why}.")

@@ -18,6 +18,8 @@ from trainshed.views.durations import rounded
 
 #: Signals end a program with codes from here on; without any code of its own a failure counts as a kill.
 KILLED = 137
+#: A run of fewer seconds says little: whole seconds are coarse for it, and a failure or two are no rate.
+SHORT = 600
 
 
 class Measure(msgspec.Struct, frozen=True):
@@ -31,12 +33,13 @@ class Measure(msgspec.Struct, frozen=True):
 class JobMeasures(msgspec.Struct, frozen=True):
     """What is known of a job, by the names of options without dashes, and what is not, each with its reason.
 
-    `between_failures` of the whole job is known in place of the time between failures of a node, and `trained` is the
-    time of its training with all checkpoints.
+    `mtbf` is the time between failures of the whole job, and `run-time` that of its training with all checkpoints.
+    `doubts` are sentences about why all of it may be far off.
     """
 
     known: tuple[Measure, ...] = ()
     unknown: tuple[tuple[str, str], ...] = ()
+    doubts: tuple[str, ...] = ()
 
     def value(self, option: str) -> float | None:
         """Return the value of an option, None if it is not known."""
@@ -84,7 +87,16 @@ def measures(uid: str, status: Status, now: datetime, *, size: int, together: bo
         known.append(Measure("run-time", trained + left, why))
     else:
         unknown.append(("run-time", "it has not succeeded, and does not say how much remains"))
-    return JobMeasures(tuple(known), tuple(unknown))
+    return JobMeasures(tuple(known), tuple(unknown), tuple(_doubts(spent.total(*ALL_RUN))))
+
+
+def _doubts(ran: float) -> Iterator[str]:
+    """Yield why a run of so many seconds says little."""
+    if 0 < ran < SHORT:
+        yield (
+            f"It ran for {rounded(ran)} only, and the times of a status are whole seconds: what follows from it may"
+            " be far off. Give what you know yourself, the start-up, restart cost and time between failures first."
+        )
 
 
 def _failures(status: Status, ran: float, at_once: int) -> tuple[tuple[Restart, ...], int, float]:

@@ -60,7 +60,7 @@ def test_a_job_that_succeeded_after_failures_shows_everything():
         "checkpoint-every": 300,
         "run-time": 5_700,
     }
-    assert found.unknown == ()
+    assert found.unknown == found.doubts == ()
     assert (found.value("run-time"), found.value("other")) == (5_700, None)
 
 
@@ -110,9 +110,15 @@ def test_without_an_exit_code_a_program_was_killed_and_lost_nodes_have_none():
     assert (of(lost).value("exit-code"), of(lost).value("program-failures")) == (None, 0)
 
 
+@pytest.mark.parametrize(("seconds", "said"), [(599, ["It ran for 9m59s only"]), (600, [])])
+def test_a_short_run_says_that_it_says_little(seconds, said):
+    found = of(Status((RUNNING,), time_spent=replace(SPENT, seconds={JobPhase.RUNNING: seconds})))
+    assert [one.partition(",")[0] for one in found.doubts] == said
+
+
 def test_a_job_that_has_not_run_shows_nothing():
     found = of(Status())
-    assert found.known == ()
+    assert found.known == found.doubts == ()
     assert [option for option, _ in found.unknown] == [
         "start-up",
         "restart-cost",
