@@ -165,7 +165,9 @@ constraints: venv ## Update and pin all dependencies with hashes. Takes minutes.
 	@cd constraints
 	$(LOCK) --output-file=operator.txt $(EXTRAS) ../pyproject.toml
 	$(LOCK) --output-file=dev.txt --extra=dev $(EXTRAS) --constraint=operator.txt ../pyproject.toml
+	$(LOCK) --output-file=command.txt --constraint=operator.txt ../pyproject.toml
 	$(LOCK) --output-file=build.txt build.in
+	$(LOCK) --output-file=release.txt release.in
 	$(LOCK) --output-file=sdk.txt sdk.in
 	$(LOCK) --output-file=docs.txt docs.in
 	$(LOCK) --output-file=demo.txt demo.in
@@ -180,7 +182,7 @@ LOCK := ../$(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe
 
 .PHONY: clean
 clean: ## Remove environments, caches and build output. Keeps the cluster.
-	@rm -rf .venv .venv-demo .venv-sdk .venv-docs .venv-audit .venv-mutation .venv-sbom .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist operator/*.egg-info
+	@rm -rf .venv .venv-demo .venv-sdk .venv-docs .venv-audit .venv-mutation .venv-sbom .venv-release .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist operator/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: sizes
@@ -395,14 +397,25 @@ image: venv ## Build the operator's image and load it into the test bed.
 	@$(BED) up --image "$(IMAGE)"
 
 .PHONY: sbom
-sbom: venv .venv-sbom/.ready ## Write a CycloneDX SBOM of the packages in the image to build/sbom.json.
+sbom: venv .venv-sbom/.ready ## Write CycloneDX SBOMs of the packages of the image and of the command to build/.
 	@rm -rf build/image-packages
 	$(PYTHON) -m venv --without-pip build/image-packages
 	$(PY) -m pip --python build/image-packages install --quiet --disable-pip-version-check --no-deps --require-hashes \
 	    -r constraints/operator.txt
 	.venv-sbom/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --output-reproducible \
 	    --output-file build/sbom.json build/image-packages
+	.venv-sbom/bin/cyclonedx-py requirements --pyproject pyproject.toml --mc-type application --output-reproducible \
+	    --output-file build/sbom-command.json constraints/command.txt
 	$(call took,sbom)
+
+.PHONY: release
+release: venv .venv-release/.ready sbom ## Make all files of a release in dist/, and tag its commit. VERSION=0.2.0 names it. ARGS=--help shows options.
+	@$(RUN) release "$(or $(VERSION:v%=%),VERSION=0.2.0 is missing)" $(ARGS)
+	$(call took,release)
+
+.PHONY: publish
+publish: venv .venv-release/.ready ## Publish what `make release` has made in dist/, where the commands of the forge are signed in. DRY_RUN=yes prints them.
+	@$(RUN) release.publish $(if $(DRY_RUN),--dry-run)
 
 .PHONY: deploy
 deploy: venv $(BED_NEEDED) ## Install the chart in the test bed, or with CONTEXT=name in your cluster. VALUES='--set …' sets values.

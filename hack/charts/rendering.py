@@ -47,7 +47,7 @@ class Release:
         for source, piece in zip(pieces[::2], pieces[1::2], strict=True):
             documents = yaml.load_all(piece, Loader=yaml.CSafeLoader)
             found.setdefault(source, []).extend(
-                _bare(document) for document in documents if document and not _hook(document)
+                bare(document) for document in documents if document and not is_hook(document)
             )
         return {source: documents for source, documents in sorted(found.items()) if documents}
 
@@ -74,11 +74,11 @@ def key(document: Document) -> tuple[str, str, str]:
     return document["kind"], metadata.get("namespace", ""), metadata["name"]
 
 
-def _hook(document: Document) -> bool:
+def is_hook(document: Document) -> bool:
     return "helm.sh/hook" in document["metadata"].get("annotations", {})
 
 
-def _bare(document: Document) -> Document:
+def bare(document: Document) -> Document:
     inner = document.get("spec", {}).get("template", {}) if document["kind"] == "Deployment" else {}
     for metadata in (document["metadata"], inner.get("metadata", {})):
         for label in HELM_LABELS & metadata.get("labels", {}).keys():

@@ -82,6 +82,14 @@ def build(reference: str, dockerfile: Path, context: Path) -> None:
     _load_built(reference)
 
 
+def build_alone(reference: str, context: Path, *options: str) -> None:
+    """Build the operator's image from a tree, for no cluster."""
+    docker.start()
+    if without_registry():
+        images.operator_base()
+    _build(reference, context / "Dockerfile", context, *options)
+
+
 def await_node(name: str) -> None:
     """Wait until a node is ready; raises StepFailed if it is not within three minutes."""
     command = [binary("kube", "kubectl"), "--kubeconfig", kubeconfig(), "wait", "--for=condition=Ready", f"node/{name}"]
@@ -180,14 +188,14 @@ def _layers(wanted: Iterable[str]) -> None:
         node_image.layers()
 
 
-def _build(reference: str, dockerfile: Path, context: Path) -> None:
+def _build(reference: str, dockerfile: Path, context: Path, *options: str) -> None:
     with step(f"building {reference}"):
         if without_registry() and not docker.has_image(images.OPERATOR_BASE):
             archive = state() / "base.tar"
             archives.write(archive, [images.operator_base()])
             docker.docker("load", "--input", archive)
             archive.unlink()
-        docker.docker("build", *build_options(), "--tag", reference, "--file", dockerfile, context)
+        docker.docker("build", *build_options(), *options, "--tag", reference, "--file", dockerfile, context)
 
 
 def _load_built(reference: str) -> None:
