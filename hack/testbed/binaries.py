@@ -63,6 +63,7 @@ GROUPS = {
         {"local-path-provisioner": "github.com/rancher/local-path-provisioner"},
         1,
     ),
+    "actionlint": Group("github.com/rhysd/actionlint", {"actionlint": "github.com/rhysd/actionlint/cmd/actionlint"}, 1),
     "kind": Group("sigs.k8s.io/kind", {"kind": "sigs.k8s.io/kind"}, 1),
     "krew": Group(
         "sigs.k8s.io/krew",
