@@ -43,6 +43,11 @@ def problems(document: Mapping[str, Any], framework: Framework) -> list[str]:
     return [*_fields(document, _schema(framework), "", typed=False), *_annotations(document, framework)]
 
 
+def schema_problems(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the unknown fields and wrong types of another object than a job, by a schema in which "typed" marks."""
+    return _fields(document, schema, "", typed=False)
+
+
 @cache
 def _schema(framework: Framework) -> dict[str, Any]:
     schema: dict[str, Any] = crd.definition(framework)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]

@@ -78,6 +78,8 @@ SMALL_MODULES = {
     "trainshed.cli.remove_finalizers": "one command, one file",
     "trainshed.ui.log_routes": "the addresses of one page, apart from what is read for it",
     "trainshed.ui.cluster_routes": "the addresses of one page, apart from what is read for it",
+    "trainshed.trainjob.builtin_runtimes": "data, apart from what is made of it",
+    "trainshed.trainjob.merging": "the rules of patches, apart from what is patched",
     "trainshed.frameworks.jax": "one kind of job, one file",
     "trainshed.frameworks.paddle": "one kind of job, one file",
     "trainshed.frameworks.xgboost": "one kind of job, one file",

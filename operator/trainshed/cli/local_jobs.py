@@ -17,7 +17,7 @@ from trainshed.local.run import INTERRUPTED
 from trainshed.manifests.manifest import Manifest
 from trainshed.rendering import RenderedObjects
 
-from . import download, sources
+from . import download, sources, trainjobs
 
 #: Kinds that jobs refer to; others in the file are left out.
 KINDS = (("v1", "ConfigMap"), ("v1", "Secret"), ("v1", "PersistentVolumeClaim"))
@@ -40,7 +40,7 @@ def read(
     Ends the program if a job is invalid, or if the user does not want one from a URL: that is a question unless
     `unasked`.
     """
-    found = sources.selected(files, recursive=recursive)
+    found = sources.selected(files, recursive=recursive, also=lambda all_: trainjobs.as_jobs(all_, namespace))
     read_jobs = jobs(found.jobs, namespace)
     others = [item for item in found.others if item.head in KINDS]
     sources.print_left_out(item for item in found.others if item.head not in KINDS)

@@ -12,7 +12,7 @@ from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Document, ServiceForm
 from trainshed.manifests import writer
 
-from . import sources
+from . import sources, trainjobs
 
 
 @click.command()
@@ -49,8 +49,9 @@ def render(files: tuple[str, ...], *, recursive: bool, namespace: str, **default
 
     A suspended job is printed as if it were resumed. A job that the API server would refuse, or whose pods it would
     refuse, is reported instead, and the exit code is 1. Other objects in the files are named on standard error.
+    Of a TrainJob the job of kubeflow.org is printed to which `trainshed convert` converts it.
     """
-    found = sources.selected(files, recursive=recursive)
+    found = sources.selected(files, recursive=recursive, also=lambda all_: trainjobs.as_jobs(all_, namespace))
     valid = True
     job_defaults = msgspec.convert(defaults, JobDefaults)
     for manifest in found.jobs:

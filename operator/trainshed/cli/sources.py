@@ -47,11 +47,16 @@ filename = filenames(required=True)
 recursive = click.option("-R", "--recursive", is_flag=True, help="Read the folders in a folder as well.")
 
 
-def selected(files: Iterable[str], *, recursive: bool) -> Selection:
-    """Return the jobs and other objects of files; raises `ClickException` if there is no job, or a file is invalid."""
+def selected(
+    files: Iterable[str], *, recursive: bool, also: Callable[[Selection], Selection] = lambda found: found
+) -> Selection:
+    """Return the jobs and other objects of files; raises `ClickException` if there is no job, or a file is invalid.
+
+    `also` may find more jobs among the other objects.
+    """
     names = tuple(files)
     try:
-        found = select(manifest for name in names for manifest in _manifests(name, recursive=recursive))
+        found = also(select(manifest for name in names for manifest in _manifests(name, recursive=recursive)))
     except BadManifest as error:
         raise click.ClickException(printable(error)) from error
     if not found.jobs:

@@ -10,7 +10,7 @@ from trainshed.api.job import Document, Job, ReplicaGroup
 from trainshed.frameworks import mpi
 from trainshed.frameworks.mpi_v2beta1 import MPIJobV2Options
 
-from .layout import NODE, Layout, Target
+from .layout import NODE, Layout, ReplicatedJob
 from .losses import TO_TRAINJOB, Loss, NotConvertible, loss
 
 LAUNCHER, WORKER = "Launcher", "Worker"
@@ -46,7 +46,7 @@ def layout(_document: Document, job: Job, framework: Framework) -> tuple[Layout,
     # role that waits for another stands after it.
     if framework.hooks.start_after(job, LAUNCHER):
         named.reverse()
-    targets = tuple(Target(name, tuple(group.replicas)) for group, name in named)
+    targets = tuple(ReplicatedJob(name, tuple(group.replicas)) for group, name in named)
     variables: dict[str, tuple[Variable, ...]] = {}
     for target in targets:
         given = environment(target.members[0])

@@ -15,7 +15,7 @@ from trainshed.api.parse import LAST_APPLIED
 from . import from_mpi, job_policies, replicated_jobs, spec_losses
 from .layout import Inexpressible, Layout, layout, renamer
 from .losses import TO_TRAINJOB, Conversion, Loss, NotConvertible, loss
-from .replicated_jobs import POLICIES, Source
+from .replicated_jobs import POLICIES, ConvertedJob
 
 GROUP = "trainer.kubeflow.org"
 VERSION = f"{GROUP}/v1alpha1"
@@ -44,7 +44,7 @@ def convert(document: Document, job: Job, framework: Framework) -> Conversion:
     make = from_mpi.layout if framework.kind == "MPIJob" else _layout
     made, policy, lost = make(document, job, framework)
     _check_names(job, made)
-    source = Source(job, framework, made, policy)
+    source = ConvertedJob(job, framework, made, policy)
     metadata = _metadata(document)
     kept: dict[str, Any] = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
     labelled: dict[str, Any] = {**kept, "labels": {FRAMEWORK: FRAMEWORKS[framework.kind]}}
@@ -100,7 +100,7 @@ def _metadata(document: Document) -> dict[str, Any]:
     return kept
 
 
-def _spec(document: Document, source: Source) -> dict[str, Any]:
+def _spec(document: Document, source: ConvertedJob) -> dict[str, Any]:
     job, written = source.job, as_mapping(document.get("spec"))
     spec: dict[str, Any] = {"runtimeRef": {"apiGroup": GROUP, "kind": "TrainingRuntime", "name": job.name}}
     if source.policy == from_mpi.POLICY:
@@ -118,7 +118,7 @@ def _spec(document: Document, source: Source) -> dict[str, Any]:
     return spec
 
 
-def _runtime(source: Source) -> dict[str, Any]:
+def _runtime(source: ConvertedJob) -> dict[str, Any]:
     """Return the spec of the runtime."""
     job, framework, made, policy = source.job, source.framework, source.made, source.policy
     of_set, of_jobs = job_policies.success_fields(job, framework, made)
@@ -132,7 +132,7 @@ def _runtime(source: Source) -> dict[str, Any]:
     return {**({"mlPolicy": {"numNodes": 1, **({policy: {}} if policy else {})}} if made.merged else {}), **template}
 
 
-def _config_maps(source: Source) -> Iterator[dict[str, Any]]:
+def _config_maps(source: ConvertedJob) -> Iterator[dict[str, Any]]:
     """Yield the ConfigMaps to which the variables of the replicas refer, with the new host names."""
     sources = [one.source or {} for variables in source.made.variables.values() for one in variables]
     needed = {found["configMapKeyRef"]["name"] for found in sources if "configMapKeyRef" in found}

@@ -8,7 +8,7 @@ from typing import Any
 from trainshed.api.framework import Framework, Quorum
 from trainshed.api.job import Job, ReplicaGroup, RestartPolicy, RestartScope
 
-from .layout import Layout, Target
+from .layout import Layout, ReplicatedJob
 
 #: The backoffLimit of a job without one: it is retried without end.
 ENDLESS = 2**31 - 1
@@ -81,5 +81,5 @@ def _job_success(role: str, quorum: Quorum, layout: Layout) -> Iterator[tuple[st
             yield target.name, {"successPolicy": {"rules": [{"succeededIndexes": indexes}]}}
 
 
-def _group(job: Job, target: Target) -> ReplicaGroup:
+def _group(job: Job, target: ReplicatedJob) -> ReplicaGroup:
     return next(group for group in job.groups if group.role == target.role)

@@ -27,7 +27,7 @@ class Inexpressible(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ReplicatedJob:
     """A replicated job: its name, and the replicas that become its pods, in the order of their indexes.
 
     `before` is the number of replicas in those that stand before it. With `apart` each replica is a Job of its own.
@@ -52,7 +52,7 @@ class Target:
 class Layout:
     """The replicated jobs of a job, and the variables of each."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[ReplicatedJob, ...]
     variables: dict[str, tuple[Variable, ...]]
 
     @property
@@ -76,7 +76,7 @@ def layout(job: Job, framework: Framework, job_defaults: JobDefaults) -> Layout:
     raise problem
 
 
-def _layouts(job: Job) -> Iterator[tuple[Target, ...]]:
+def _layouts(job: Job) -> Iterator[tuple[ReplicatedJob, ...]]:
     groups = [group for group in job.groups if group.count]
     if not groups:
         return
@@ -84,25 +84,25 @@ def _layouts(job: Job) -> Iterator[tuple[Target, ...]]:
         (one.template_hash, one.restart_policy) == (groups[0].template_hash, groups[0].restart_policy) for one in groups
     )
     if same:
-        yield _numbered([Target(NODE, tuple(one for group in groups for one in group.replicas))])
-    roles = [Target(group.role.lower(), tuple(group.replicas)) for group in groups]
+        yield _numbered([ReplicatedJob(NODE, tuple(one for group in groups for one in group.replicas))])
+    roles = [ReplicatedJob(group.role.lower(), tuple(group.replicas)) for group in groups]
     yield _numbered(roles)
     first, *others = roles
     if len(first.members) > 1:
-        head = Target(f"{first.name}-first", first.members[:1])
-        yield _numbered([head, Target(first.name, first.members[1:]), *others])
+        head = ReplicatedJob(f"{first.name}-first", first.members[:1])
+        yield _numbered([head, ReplicatedJob(first.name, first.members[1:]), *others])
 
 
-def _numbered(targets: Iterable[Target]) -> tuple[Target, ...]:
-    found: list[Target] = []
+def _numbered(targets: Iterable[ReplicatedJob]) -> tuple[ReplicatedJob, ...]:
+    found: list[ReplicatedJob] = []
     for target in targets:
         found.append(replace(target, before=sum(len(one.members) for one in found)))
     return tuple(found)
 
 
 def _with_variables(
-    job: Job, framework: Framework, job_defaults: JobDefaults, targets: tuple[Target, ...]
-) -> tuple[tuple[Target, ...], dict[str, tuple[Variable, ...]]]:
+    job: Job, framework: Framework, job_defaults: JobDefaults, targets: tuple[ReplicatedJob, ...]
+) -> tuple[tuple[ReplicatedJob, ...], dict[str, tuple[Variable, ...]]]:
     environment = framework.hooks.environment(job, job_defaults)
     samples = {target.name: _samples(target, environment) for target in targets}
     final = tuple(replace(target, apart=_counts_on(target, samples[target.name])) for target in targets)
@@ -114,7 +114,7 @@ def _with_variables(
 Samples = dict[int, tuple[Variable, ...]]
 
 
-def _samples(target: Target, environment: Callable[[Replica], tuple[Variable, ...]]) -> Samples:
+def _samples(target: ReplicatedJob, environment: Callable[[Replica], tuple[Variable, ...]]) -> Samples:
     count = len(target.members)
     found = {index: environment(target.members[index]) for index in {0, min(1, count - 1), count // 2, count - 1}}
     names = {tuple(variable.name for variable in variables) for variables in found.values()}
@@ -123,7 +123,7 @@ def _samples(target: Target, environment: Callable[[Replica], tuple[Variable, ..
     return found
 
 
-def _counts_on(target: Target, samples: Samples) -> bool:
+def _counts_on(target: ReplicatedJob, samples: Samples) -> bool:
     """Return whether a variable counts the replicas from those before the target on."""
     columns = zip(*samples.values(), strict=True)
     return bool(target.before) and any(
@@ -132,7 +132,7 @@ def _counts_on(target: Target, samples: Samples) -> bool:
     )
 
 
-def renamer(job: Job, targets: Iterable[Target]) -> Callable[[str], str]:
+def renamer(job: Job, targets: Iterable[ReplicatedJob]) -> Callable[[str], str]:
     """Return a function that replaces the host names of replicas in a text by those in the JobSet."""
     hosts = {
         f"{job.name}-{replica}": (target, index) for target in targets for index, replica in enumerate(target.members)
@@ -147,7 +147,7 @@ def renamer(job: Job, targets: Iterable[Target]) -> Callable[[str], str]:
     return lambda text: pattern.sub(new, text)
 
 
-def _variables(target: Target, samples: Samples, rename: Callable[[str], str]) -> tuple[Variable, ...]:
+def _variables(target: ReplicatedJob, samples: Samples, rename: Callable[[str], str]) -> tuple[Variable, ...]:
     found: list[Variable] = []
     for column in zip(*samples.values(), strict=True):
         found += _variable(target, dict(zip(samples, column, strict=True)), rename)
@@ -155,7 +155,7 @@ def _variables(target: Target, samples: Samples, rename: Callable[[str], str]) -
     return tuple(variable for index, variable in enumerate(found) if variable.name not in names[:index])
 
 
-def _variable(target: Target, column: dict[int, Variable], rename: Callable[[str], str]) -> Iterator[Variable]:
+def _variable(target: ReplicatedJob, column: dict[int, Variable], rename: Callable[[str], str]) -> Iterator[Variable]:
     first = column[0]
     values = {index: variable.value for index, variable in column.items()}
     sources = [variable.source for variable in column.values()]

@@ -176,6 +176,123 @@ TO_TRAINJOB = {
 }
 
 
+#: From a TrainJob to the kinds of kubeflow.org.
+FROM_TRAINJOB = {
+    "field": LossKind(
+        "fields of JobSet and Job: startupPolicy, coordinator, volumeClaimPolicies, ttlSecondsAfterFinished, …",
+        "a job of kubeflow.org has no such field",
+        "see whether runPolicy has what it is for",
+    ),
+    "failure-policy": LossKind(
+        "template.spec.failurePolicy",
+        "its rules are left out; maxRestarts becomes backoffLimit",
+        "choose a restartPolicy: ExitCode tells failures of the program from those of nodes",
+    ),
+    "pod-failure-policy": LossKind(
+        "replicatedJobs[*].template.spec.podFailurePolicy",
+        "left out",
+        "choose restartPolicy ExitCode, under which codes from 128 on are retried",
+    ),
+    "new-pods": LossKind(
+        "template.spec.restartPolicy: Never, with a backoffLimit",
+        "becomes OnFailure: a failed container is restarted in its pod, and not replaced with a new pod",
+        "set backoffLimit 0, or use ExitCode",
+    ),
+    "success-policy": LossKind(
+        "template.spec.successPolicy",
+        "the launcher of an MPIJob alone defines success",
+        "check who should",
+    ),
+    "job-success-policy": LossKind(
+        "replicatedJobs[*].template.spec.successPolicy",
+        "all pods have to succeed",
+        "let the others end when the first does",
+    ),
+    "coscheduling": LossKind(
+        "podGroupPolicy.coscheduling",
+        "becomes runPolicy.schedulingPolicy, which has an effect only if the operator has --gang-scheduler-name",
+        "see docs/gang-scheduling.md",
+    ),
+    "volcano": LossKind(
+        "podGroupPolicy.volcano",
+        "left out: the operator has one gang scheduler for all jobs",
+        "see docs/gang-scheduling.md",
+    ),
+    "injection": LossKind(
+        "mlPolicy.torch.envInjection",
+        "all containers of a pod get the variables, but no init containers",
+        "check the init containers",
+    ),
+    "job-labels": LossKind(
+        "replicatedJobs[*].template.metadata.labels",
+        "left out: there are no Jobs",
+        "put labels on the pods",
+    ),
+    "containers": LossKind(
+        "replicatedJobs[*].template.spec.template.spec.containers",
+        "the container that trains decides, whatever the others do",
+        "nothing, if the others only help it",
+    ),
+    "host-name": LossKind(
+        "replicatedJobs[*]…: a text with the name of a pod, or a label of JobSet",
+        "pods are called <name>-worker-<index> here, and have the labels of training.kubeflow.org",
+        "replace the text by a variable, or by the new name",
+    ),
+    "no-trainer": LossKind(
+        "spec.trainer (not set)",
+        "the pods get the variables of the policy, which Trainer 2.3.0 leaves out then",
+        "nothing",
+        serious=False,
+    ),
+    "deadline": LossKind(
+        "spec.activeDeadlineSeconds",
+        "finished pods stay at the deadline, with their logs",
+        "nothing",
+        serious=False,
+    ),
+    "torch-variables": LossKind(
+        "mlPolicy.torch",
+        "containers also get MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE and PYTHONUNBUFFERED",
+        "start programs with torchrun, which sets its own, or remove what reads them",
+        serious=False,
+    ),
+    "jax-variables": LossKind(
+        "mlPolicy.jax, or none",
+        "containers also get COORDINATOR_ADDRESS, COORDINATOR_PORT, NUM_PROCESSES, PROCESS_ID, and the names of JAX",
+        "nothing",
+        serious=False,
+    ),
+    "xgboost-master": LossKind(
+        "mlPolicy.xgboost",
+        "the first pod becomes the master, which alone defines success and starts first",
+        "let the first pod end last",
+    ),
+    "index": LossKind(
+        "JOB_COMPLETION_INDEX",
+        "workers beside a master have no variable with their index in the job",
+        "read RANK",
+    ),
+    "host-index": LossKind(
+        "JOB_COMPLETION_INDEX, with runLauncherAsNode",
+        "workers have no such variable",
+        "read the name of the host",
+        serious=False,
+    ),
+    "launcher-first": LossKind(
+        "mlPolicy.mpi",
+        "the hostfile has the launcher first; Trainer has the hosts in the order of the roles",
+        "nothing, unless rank 0 has to run on a certain pod",
+        serious=False,
+    ),
+    "names": LossKind(
+        "metadata.name",
+        "pods are called <name>-worker-<index>, and each has a Service of its own",
+        "nothing",
+        serious=False,
+    ),
+}
+
+
 def loss(table: dict[str, LossKind], key: str, path: str, **values: object) -> Loss:
     """Return a loss of this row at a path."""
     row = table[key]

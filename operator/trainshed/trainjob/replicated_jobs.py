@@ -11,7 +11,7 @@ from trainshed.api.framework import Framework, own_container
 from trainshed.api.job import Job, ReplicaGroup
 
 from . import from_mpi, job_policies
-from .layout import NODE, STEP, Layout, Target, equip
+from .layout import NODE, STEP, Layout, ReplicatedJob, equip
 from .losses import NotConvertible
 
 #: The policies by which Trainer sets variables, and the variables.
@@ -22,7 +22,7 @@ POLICIES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ConvertedJob:
     """A job with its layout and Trainer's policy for it, "" for none."""
 
     job: Job
@@ -31,7 +31,7 @@ class Source:
     policy: str
 
 
-def replicated_job(source: Source, target: Target) -> dict[str, Any]:
+def replicated_job(source: ConvertedJob, target: ReplicatedJob) -> dict[str, Any]:
     """Return the replicated job of a target; raises `NotConvertible`."""
     job, framework, merged = source.job, source.framework, source.made.merged
     group = next(group for group in job.groups if group.role == target.role)
@@ -53,7 +53,7 @@ def replicated_job(source: Source, target: Target) -> dict[str, Any]:
     }
 
 
-def _start_order(source: Source, target: Target) -> dict[str, Any]:
+def _start_order(source: ConvertedJob, target: ReplicatedJob) -> dict[str, Any]:
     after = source.framework.hooks.start_after(source.job, target.role)
     roles = {one.role: one.name for one in source.made.targets}
     if source.made.merged or after is None or after.role not in roles:
@@ -61,7 +61,7 @@ def _start_order(source: Source, target: Target) -> dict[str, Any]:
     return {"dependsOn": [{"name": roles[after.role], "status": "Ready"}]}
 
 
-def _pod_template(source: Source, group: ReplicaGroup, target: Target) -> tuple[dict[str, Any], str]:
+def _pod_template(source: ConvertedJob, group: ReplicaGroup, target: ReplicatedJob) -> tuple[dict[str, Any], str]:
     """Return the pod template of a replicated job, and the name of the container that trains there."""
     template = {key: copy.deepcopy(group.template[key]) for key in group.template}
     pod, container = dict(template["spec"]), source.framework.container
@@ -83,7 +83,7 @@ def _pod_template(source: Source, group: ReplicaGroup, target: Target) -> tuple[
     return {**({"metadata": metadata} if metadata else {}), "spec": pod}, name
 
 
-def _main(source: Source, group: ReplicaGroup, container: dict[str, Any]) -> dict[str, Any]:
+def _main(source: ConvertedJob, group: ReplicaGroup, container: dict[str, Any]) -> dict[str, Any]:
     """Return the container that trains with its port; all ports have names: Trainer replaces one that has none."""
     ports = [dict(port) for port in container.get("ports") or ()]
     known = source.framework.container
