@@ -1,0 +1,85 @@
+"""What we make of a TrainJob is what Trainer's own code makes of it, for the table of tests/support/trainjobs.py."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from support.trainjobs import CASES, REFUSED
+from testbed.binaries import own
+from trainshed.trainjob import reading
+from trainshed.trainjob.builtin_runtimes import RUNTIMES
+from trainshed.trainjob.losses import NotConvertible
+from trainshed.trainjob.renderer import Rendered
+
+#: The volumes of Trainer's policy for MPI; ours are those of MPIJobs.
+OF_MPI = ("mpi-ssh-auth", "mpi-hostfile")
+#: Minutes that two cores take to build Trainer's runtime framework, of which most are for its dependencies.
+MINUTES = 10
+
+
+@pytest.fixture(scope="module")
+def theirs() -> dict[str, dict]:
+    """What Trainer makes of each case: `objects`, or `refused`."""
+    cases = {**CASES, **{name: (job, runtime) for name, (job, runtime, _) in REFUSED.items()}}
+    asked = {name: {"trainJob": job, "runtimes": [runtime or RUNTIMES[job["spec"]["runtimeRef"]["name"]]]}
+             for name, (job, runtime) in cases.items()}  # fmt: skip
+    done = subprocess.run(
+        [str(own("trainer", MINUTES))], input=json.dumps(asked).encode(), capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return json.loads(done.stdout)
+
+
+def rendered(name: str) -> Rendered:
+    trainjob, runtime = CASES[name]
+    return reading.rendered(trainjob, [runtime] if runtime else [], "ns")
+
+
+def plain(container: dict) -> dict:
+    """A container without the order of its variables, which Trainer's plug-ins set in any order."""
+    mounts = [mount for mount in container.get("volumeMounts") or () if mount["name"] not in OF_MPI]
+    env = {entry["name"]: {key: entry[key] for key in entry if key != "name"} for entry in container.get("env") or ()}
+    resources = {
+        part: {key: str(amount) for key, amount in amounts.items()}
+        for part, amounts in (container.get("resources") or {}).items()
+    }
+    kept = {key: value for key, value in container.items() if value not in (None, [], {})}
+    for key, value in {"env": env, "volumeMounts": mounts, "resources": resources}.items():
+        kept.pop(key, None)
+        kept |= {key: value} if value else {}
+    return kept
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_pods_are_those_of_trainer(theirs, name):
+    ours = rendered(name)
+    assert "refused" not in theirs[name]
+    objects = {item["kind"]: item for item in theirs[name]["objects"]}
+    jobs = objects["JobSet"]["spec"]["replicatedJobs"]
+    assert [job["name"] for job in jobs] == [role.name for role in ours.roles]
+    for job, role in zip(jobs, ours.roles, strict=True):
+        spec = job["template"]["spec"]
+        assert (spec["parallelism"], spec["completions"], job.get("replicas", 1)) == (
+            role.count, role.count, role.replicas,
+        )  # fmt: skip
+        pod = {**spec["template"]["spec"]}
+        assert [plain(item) for item in pod.pop("containers")] == [plain(item) for item in role.containers]
+        volumes = [volume for volume in pod.pop("volumes", None) or () if volume["name"] not in OF_MPI]
+        mine = {key: value for key, value in role.template["spec"].items() if key not in ("containers", "volumes")}
+        assert (volumes, {key: value for key, value in pod.items() if value}) == (
+            role.template["spec"].get("volumes") or [], {key: value for key, value in mine.items() if value},
+        )  # fmt: skip
+    assert objects["JobSet"]["metadata"].get("labels", {}) == (ours.metadata.get("labels") or {})
+    hostfile = objects.get("ConfigMap", {}).get("data", {}).get("hostfile", "")
+    assert hostfile.splitlines() == [*(ours.hosts if ours.policy == "mpi" else ())]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_trainer_refuses_is_refused(theirs, name):
+    trainjob, runtime, _ = REFUSED[name]
+    assert theirs[name]["refused"]
+    with pytest.raises(NotConvertible):
+        reading.converted(trainjob, [runtime] if runtime else [], "ns")
