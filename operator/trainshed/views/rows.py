@@ -142,7 +142,13 @@ def why(status: Status, job: Document) -> str:
         return status.failure.message
     if found.type is ConditionType.RESTARTING and status.failure:
         return status.failure.message or found.message
+    if found.type is ConditionType.SUSPENDED and (queue := _queue(job)):
+        return f"waits for Kueue, in queue {queue}"
     return "" if found.type in SETTLED else found.message
+
+
+def _queue(job: Document) -> str:
+    return parse_text(as_mapping(metadata(job).get("labels")).get(QUEUE_LABEL))
 
 
 def _too_late(status: Status, job: Document) -> str:
@@ -172,9 +178,9 @@ def in_one_sentence(job: Document) -> str:
 
 
 def _wide(job: Document, status: Status, now: datetime) -> tuple[str, ...]:
-    queue = parse_text(as_mapping(metadata(job).get("labels")).get(QUEUE_LABEL)) or NONE
     duration = human(((status.completion or now) - status.start).total_seconds()) if status.start else NONE
-    return queue, duration, *(share or NONE for share in (*lost_time.shares(status, now), status.progress))
+    shares = (share or NONE for share in (*lost_time.shares(status, now), status.progress))
+    return _queue(job) or NONE, duration, *shares
 
 
 def of_events(events: Iterable[Document], now: datetime) -> list[tuple[str, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, a_pod, at, look, pods_of, printed, replace, running
+from support.builders import a_job, a_pod, at, look, pods_of, printed, replace, run_policy, running
 from trainshed.api import status_codec
 from trainshed.api.status import ConditionType, Restart, Retries, Status, Waiting
 from trainshed.api.time_spent import JobPhase, TimeSpent
@@ -115,6 +115,19 @@ def test_a_row_says_why_a_job_has_failed():
     status = look(job, *pods_of(job, worker), status=running(job), now=at(60)).status
     *_, why = rows.row(document(job, status), at(60), namespaces=False, wide=False)
     assert why == "worker-0 exited with code 1 after 5 s: ValueError: bad batch"
+
+
+@pytest.mark.parametrize(
+    ("labels", "why"),
+    [
+        ({}, "PyTorchJob mnist is suspended."),
+        ({"kueue.x-k8s.io/queue-name": "gp\nus"}, "waits for Kueue, in queue gp us"),
+    ],
+)
+def test_a_row_says_which_queue_a_job_waits_in(labels: dict, why: str):
+    job = a_job("PyTorchJob", policy=run_policy(suspend=True), master=1)
+    found = rows.row(document(job, look(job).status, labels=labels), at(60), namespaces=False, wide=False)
+    assert found[-1] == why
 
 
 CRASH = Waiting("Worker", "1", 1, "CrashLoopBackOff", "container proxy was restarted 3 times", at(0))
