@@ -190,12 +190,18 @@ def _layers(wanted: Iterable[str]) -> None:
 
 def _build(reference: str, dockerfile: Path, context: Path, *options: str) -> None:
     with step(f"building {reference}"):
-        if without_registry() and not docker.has_image(images.OPERATOR_BASE):
-            archive = state() / "base.tar"
-            archives.write(archive, [images.operator_base()])
-            docker.docker("load", "--input", archive)
-            archive.unlink()
+        if without_registry():
+            with alone(state() / "base.lock"):  # a release may be made while the cluster is started
+                _load_base()
         docker.docker("build", *build_options(), *options, "--tag", reference, "--file", dockerfile, context)
+
+
+def _load_base() -> None:
+    if not docker.has_image(images.OPERATOR_BASE):
+        archive = state() / "base.tar"
+        archives.write(archive, [images.operator_base()])
+        docker.docker("load", "--input", archive)
+        archive.unlink()
 
 
 def _load_built(reference: str) -> None:
