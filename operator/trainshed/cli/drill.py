@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,15 @@ from trainshed.drill import faults
 from trainshed.drill.course import Drill, DrillOptions, Interrupted, with_replicas
 from trainshed.drill.outcome import DrillOutcome, as_json, as_junit, as_markdown, as_text
 from trainshed.drill.verdict import Grade
-from trainshed.local.options import RUNTIMES, LocalJob, Refused
+from trainshed.local.options import RUNTIMES, LocalJob, Refused, check_size
 from trainshed.local.output import printable
 from trainshed.local.run import INTERRUPTED
 from trainshed.local.runtimes.python import NoPython
 from trainshed.local.state_folder import Unusable, default_place
 from trainshed.local.tasks import described
 
-from . import local_jobs, sources
+from . import local_jobs, sources, whole_files
+from .parameters import Finite
 
 #: The exit codes: all faults were survived, one was not, and none that was seen but some were not.
 CODES = {Grade.PASSED: 0, Grade.FAILED: 1, Grade.UNSEEN: 3}
@@ -55,12 +55,12 @@ TIMEOUT = 600.0
 )
 @click.option(
     "--tolerance",
-    type=click.FloatRange(0, 1),
+    type=Finite(0, 1),
     default=0.1,
     show_default=True,
     help="How far the loss may be off, in parts of the range of losses of the run without a fault.",
 )
-@click.option("--timeout", type=click.FloatRange(min=5), default=TIMEOUT, help="Seconds for each run (600).")
+@click.option("--timeout", type=Finite(min=5), default=TIMEOUT, help="Seconds for each run (600).")
 @click.option("--output", "form", type=click.Choice(("text", "json", "md")), default="text", help="Form of the report.")
 @click.option("--junit", type=click.Path(dir_okay=False), help="File for the report as XML of JUnit.")
 @click.option(
@@ -77,21 +77,37 @@ def drill(files: tuple[str, ...], *, recursive: bool, namespace: str, **options:
     """
     logging.getLogger().addHandler(logging.NullHandler())  # what goes wrong ends the run, and the drill says it
     try:
+        _check_place(options["junit"])
         outcome = _drill(files, recursive=recursive, namespace=namespace, options=options)
-        if options["junit"]:
-            _write(Path(options["junit"]), as_junit(outcome))
     except (Refused, NoPython, Unusable, faults.BadScript, OSError) as error:
         text = described(error) if isinstance(error, OSError) else str(error)
         raise click.ClickException("\n".join(map(printable, text.splitlines()))) from error
-    except (Interrupted, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+    except (Interrupted, KeyboardInterrupt) as error:
+        where = f"; logs and checkpoints until then: {error}" if str(error) else ""
+        click.echo(printable(f"interrupted{where}"), err=True)
         sys.exit(INTERRUPTED)
+    _report(outcome, options)
+    sys.exit(CODES[outcome.grade])
+
+
+def _report(outcome: DrillOutcome, options: dict[str, Any]) -> None:
+    """Print the report, and then write the file with it, which may fail."""
     if options["form"] == "text":
         for line in as_text(outcome):
             click.echo(printable(line))
     else:
         click.echo(as_json(outcome) if options["form"] == "json" else as_markdown(outcome), nl=False)
-    sys.exit(CODES[outcome.grade])
+    if options["junit"]:
+        try:
+            whole_files.write(Path(options["junit"]), as_junit(outcome), 0o600)
+        except OSError as error:
+            raise click.ClickException(f"--junit: {printable(described(error))}") from error
+
+
+def _check_place(junit: str | None) -> None:
+    """Raise `Refused` at the start if there is no folder for the file of the report."""
+    if junit and not Path(junit).absolute().parent.is_dir():
+        raise Refused(f"--junit {junit}: there is no such folder")
 
 
 def _drill(files: tuple[str, ...], *, recursive: bool, namespace: str, options: dict[str, Any]) -> DrillOutcome:
@@ -107,6 +123,7 @@ def _drill(files: tuple[str, ...], *, recursive: bool, namespace: str, options: 
         found = rendering.rendered(document, namespace, JobDefaults())
         if problems := rendering.problems(found.job):
             raise Refused("\n".join(problems))
+        check_size([found.job])
         return local_jobs.made(document, found, namespace)
 
     item = jobs[0]
@@ -136,9 +153,3 @@ def _count(text: str) -> tuple[str, int]:
     if not role or not count.isdecimal() or len(count) > 6:  # noqa: PLR2004 - 999,999 are more than any run has
         raise click.BadParameter(f"{text!r} is not a type of replicas and a number, such as Worker=2")
     return role, int(count)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file that only this user can read, also over one that exists; raises OSError."""
-    with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        file.write(text)

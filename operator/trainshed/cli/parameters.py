@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from typing import Any
 
 import click
 
@@ -18,6 +20,17 @@ def duration(text: str) -> float:
         raise click.BadParameter(f"{text!r} is no duration: write it like 90s, 30m or 1h30m")
     parts = PART.findall(text)
     return sum(float(number) * UNITS[unit] for number, unit in parts) if parts else float(text)
+
+
+class Finite(click.FloatRange):
+    """A number in a range; `nan` is no number, although no bound excludes it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
+        """Return the number; raises `click.BadParameter`."""
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"{value!r} is no number", param, ctx)
+        return found
 
 
 def pattern(text: str) -> re.Pattern[str]:

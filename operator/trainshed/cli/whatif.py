@@ -13,10 +13,11 @@ from click.core import ParameterSource
 from trainshed.api.foreign_text import json_escaped, one_line
 from trainshed.api.framework import JobDefaults
 from trainshed.views.chapter import Chapter, Story
+from trainshed.views.durations import rounded
 
 from . import chapters, sources
 from .connection import DEFAULT_NAMESPACE, ClusterOptions, warn
-from .parameters import duration
+from .parameters import Finite, duration
 from .whole_files import write
 
 if TYPE_CHECKING:  # it takes long to import
@@ -29,6 +30,8 @@ if TYPE_CHECKING:  # it takes long to import
 
 #: The longest time of an option, in seconds, and how many failures a run may meet on average.
 LONGEST, MOST_FAILURES = 10 * 365 * 86_400, 5_000
+#: How many times the time between failures a restart may take: of twenty one in 500 million would end.
+MOST_RESTARTS = 20
 #: The seconds of a run for each failure and replica, roughly; from LONG on the output says that it takes long.
 COST, LONG = 15e-6, 120
 
@@ -66,7 +69,7 @@ def lasting(text: str) -> float:
 @click.option("--replace-node", type=span, default="0s", show_default=True, help="Until a lost node has a successor.")
 @click.option(
     "--program-failures",
-    type=click.FloatRange(0, 1),
+    type=Finite(0, 1),
     default=0.5,
     show_default=True,
     help="Share of the failures in which a program exits and the node stays.",
@@ -208,6 +211,11 @@ def _assumptions(subject: VirtualJob, given: dict[str, Any]) -> Assumptions:
         raise click.UsageError(
             f"a run would meet {assumed.expected_failures:,.0f} failures, and at most {MOST_FAILURES:,} are simulated:"
             " --mtbf is the time between failures of one node"
+        )
+    if assumed.restart_cost > MOST_RESTARTS * assumed.mean_time_between:
+        raise click.UsageError(
+            "no run would end: a restart (--restart-cost) takes much longer than the time between two failures of the"
+            f" job, {rounded(assumed.mean_time_between)} (--mtbf is that of one node)"
         )
     seconds = COST * given["histories"] * size * (1 + assumed.expected_failures) * 4 / given["processes"]
     if seconds > LONG:

@@ -6,15 +6,15 @@ import os
 from pathlib import Path
 
 
-def write(path: Path, text: str) -> None:
-    """Write a file as a whole: until then one that exists stays as it is. Raises `OSError`."""
+def write(path: Path, text: str, mode: int = 0o666) -> None:
+    """Write a file as a whole, with this mode: until then one that exists stays as it is. Raises `OSError`."""
     content = text.encode(errors="replace")
     if path.exists() and not path.is_file():  # such as /dev/stdout; a folder is an error
         path.write_bytes(content)
         return
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with beside.open("xb") as file:
+        with open(beside, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(content)
         beside.replace(path)
     except OSError:

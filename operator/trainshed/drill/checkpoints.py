@@ -9,11 +9,15 @@ from itertools import pairwise
 
 import msgspec
 
+from trainshed.api.foreign_text import one_line
+
 from .file_events import CLOSE_WRITE, CREATE, MODIFY, MOVED_FROM, MOVED_TO, FileEvent
 from .observation import StepReport
 
 #: At how many different steps a file has grown, and nothing else, that is a log.
 GROWN = 3
+#: The most characters of a name that are shown.
+SHOWN = 200
 #: The events of files that are renamed.
 MOVES = (MOVED_FROM, MOVED_TO)
 #: The folder of a pod's volumes, in which each pod has one by its uid, and what a kubelet makes there.
@@ -78,7 +82,7 @@ def found(files: Iterable[FileEvent], reports: Sequence[StepReport], roots: Sequ
     if not final:
         return Checkpoints()
     return Checkpoints(
-        names=tuple(dict.fromkeys(path.rpartition("/")[2] for path, _ in reversed(final)))[:3],
+        names=tuple(dict.fromkeys(one_line(path.rpartition("/")[2], SHOWN) for path, _ in reversed(final)))[:3],
         times=tuple(event.at for _, event in final),
         renamed=all(event.renamed for _, event in final),
         with_pod=all(path.startswith("0/*/") for path, _ in final),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
+import io
 import math
 import os
 import shutil
@@ -12,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 import msgspec
 
@@ -38,8 +40,36 @@ NAME = "trainshed-drills"
 QUICK, QUICK_TRAINING, LEAST = 115.0, 15.0, 5.0
 
 
+#: The most bytes of the file with what a run prints: the logs of its replicas have limits of their own.
+MOST_OUTPUT = 64 << 20
+
+
 class Interrupted(Exception):
-    """The user has ended the drill."""
+    """The user has ended the drill. The message is the folder with what was seen until then."""
+
+
+class CappedText(io.TextIOBase):
+    """A text file with so many bytes at most: the rest is left out, and its last line says so."""
+
+    encoding = "utf-8"
+
+    def __init__(self, path: Path, most: int) -> None:
+        self._file = open(path, "wb", opener=_private)  # noqa: SIM115 - closed by `close`
+        self._left = most
+
+    def write(self, text: str) -> int:
+        """Write a text, or nothing if there is no room for it; raises OSError."""
+        content = text.encode(errors="replace")
+        if self._left >= 0:
+            self._left -= len(content)
+            self._file.write(content if self._left >= 0 else b"what follows is left out: it is too much\n")
+            self._file.flush()
+        return len(text)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +99,8 @@ class Drill:
         self._item, self._objects, self._options = item, objects, options
         self._began = time.monotonic()
         self._runs = 0
+        self._place: Path | None = None
+        self._lock = -1
         self._check()
         make_private(make_place(options.state) / NAME)
         self.folder = Path(tempfile.mkdtemp(prefix=f"{item.job.name}-", dir=options.state / NAME))
@@ -76,6 +108,15 @@ class Drill:
     def run(self) -> DrillOutcome:
         """Run everything. Raises `Interrupted`, and `Refused`, `NoPython` and `Unusable` as a run does."""
         _interruptible()
+        try:
+            return self._run()
+        except KeyboardInterrupt:
+            raise Interrupted(self.folder) from None
+        finally:
+            if self._lock >= 0:
+                os.close(self._lock)
+
+    def _run(self) -> DrillOutcome:
         job = self._item.job
         name = f"{job.kind} {job.namespace}/{job.name}"
         self._options.say(f"drill of {name}: a run without a fault, then {len(self._options.faults)} with one each")
@@ -110,12 +151,24 @@ class Drill:
         unknown = [name for name in named if not any(is_named(name, self._item.job.name, pod) for pod in pods)]
         if unknown:
             raise Refused(f"there is no replica {unknown[0]}; there are {', '.join(pods[:20])}")
-        saves = self._options.saves
-        if saves and saves.exists() and (not saves.is_dir() or any(saves.iterdir())):
+        if self._options.saves:
+            self._place = self._taken(self._options.saves)
+
+    def _taken(self, saves: Path) -> Path:
+        """Return the folder in which the job saves without links, kept from other drills; raises `Refused`."""
+        saves.mkdir(parents=True, exist_ok=True)
+        place = saves.resolve()
+        self._lock = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise Refused(f"--checkpoints {saves}: another drill uses it") from error
+        if any(place.iterdir()):
             raise Refused(
                 f"--checkpoints {saves}: a drill begins without checkpoints, and this is not empty; move away what is"
                 " in it, or let the job save elsewhere"
             )
+        return place
 
     def _verdict(self, fault: AnyFault, base: Observation, earlier: list[FaultVerdict]) -> FaultVerdict:
         if why := unjudgeable(base):
@@ -147,9 +200,15 @@ class Drill:
         return Limits(until, steps, folders=tuple(self._saves()))
 
     def _saves(self) -> Iterator[Path]:
-        if self._options.saves:
-            self._options.saves.mkdir(parents=True, exist_ok=True)
-            yield self._options.saves.resolve()
+        """Yield the folder in which the job saves; raises `Refused` if it has put a link there.
+
+        What that leads to is none of its checkpoints, and is neither watched nor moved.
+        """
+        if self._place:
+            if self._place.resolve() != self._place:
+                raise Refused(f"the job has replaced {self._place}, which --checkpoints names, by a link")
+            self._place.mkdir(parents=True, exist_ok=True)  # a job may remove it when it is done
+            yield self._place
 
     def _rehearse(self, fault: AnyFault | None, resized: LocalJob | None, limits: Limits) -> Observation:
         """Run the job once in a new folder; its volumes are empty."""
@@ -163,7 +222,7 @@ class Drill:
         then = resized and self._options.make(relocated(resized.document, paths))
         largest = max((item, then or item), key=lambda found: found.job.size)
         rehearsal = Rehearsal(item, fault, limits, time.monotonic, then)
-        with open(folder / "output.txt", "w", encoding="utf-8", opener=_private) as stream:
+        with CappedText(folder / "output.txt", MOST_OUTPUT) as stream:
             code = local_run.run(
                 Options(
                     (dataclasses.replace(largest, document=item.document),),
@@ -173,20 +232,20 @@ class Drill:
                     self._options.python,
                     colour=False,
                     director=rehearsal,
-                    stream=stream,
+                    stream=cast("TextIO", stream),
                 )
             )
         _interruptible()
         self._put_away(folder)
         if code == local_run.INTERRUPTED or rehearsal.observation is None:
-            raise Interrupted
+            raise Interrupted(self.folder)
         return msgspec.structs.replace(rehearsal.observation, logs=str(folder))
 
     def _put_away(self, folder: Path) -> None:
         """Move the checkpoints of a run to its folder, so that the next run begins without."""
-        if self._options.saves:
+        for saves in self._saves():
             (folder / "checkpoints").mkdir(mode=0o700)
-            for path in self._options.saves.iterdir():
+            for path in saves.iterdir():
                 shutil.move(path, folder / "checkpoints" / path.name)
 
     def _resized(self, fault: Resize) -> LocalJob:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trainshed.api import status_codec
+from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Document
 from trainshed.api.objects import JOB_ROLE_LABEL
 from trainshed.api.status import ConditionType, TrainerStatus
@@ -40,7 +41,7 @@ from .faults import (
 )  # fmt: skip
 from .file_events import FileEvents, empty, writers
 from .observation import Ending, Observation, ReplicaEnd
-from .step_log import StepLog
+from .step_log import SHOWN, StepLog
 
 #: Seconds between two looks at most, and at least; those for which a program that was stopped may still run.
 LONGEST, LOOK, STOPS = 1.0, 0.02, 0.5
@@ -262,7 +263,7 @@ class Rehearsal:
             held = await self._is_held(path)
             if held or tried == TRIES - 1 or self._is_last_chance():
                 cut = not held and self._is_cut(path)
-                self._seen |= {"fault_at": self.clock(), "target": path.name, "hit": held, "cut": cut}
+                self._seen |= {"fault_at": self.clock(), "target": one_line(path.name, SHOWN), "hit": held, "cut": cut}
                 self._seen["what"] = ", ".join(names)
                 for name in names:
                     kubelet.kill(name)

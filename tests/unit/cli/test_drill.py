@@ -13,10 +13,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from support.fake_engine import installed
 from support.local_runs import SOON, a_job, permitted
+from trainshed.cli import cli
 from trainshed.drill.faults import QUICK
+from trainshed.drill.outcome import DrillOutcome
 
 TRAINING = Path(__file__).parents[2] / "support/drilled/training.py"
 CLAIM = {"name": "checkpoints", "persistentVolumeClaim": {"claimName": "checkpoints"}}
@@ -252,6 +255,15 @@ def test_fewer_replicas_are_drilled_and_a_limit_of_steps_is_kept(drills):
         ((), ({"fault": "evict", "step": 3},), "faults[0]: Object contains unknown field `step`"),
         (("--quick",), ({"fault": "evict"},), "--quick has faults of its own"),
         (("--steps", "3"), (), "3 is not in the range x>=6"),
+        (("--timeout", "nan"), (), "'nan' is no number"),
+        (("--tolerance", "NaN"), (), "'NaN' is no number"),
+        (("--timeout", "inf"), (), "'inf' is no number"),
+        (("--junit", "nowhere/drill.xml"), (), "--junit nowhere/drill.xml: there is no such folder"),
+        (("--replicas", "Worker=999999"), (), "must be less than or equal to 100000"),
+        (("--replicas", "Worker=9999"), (), "there are 10000 replicas; a run on one machine has at most 2000"),
+        ((), ({"fault": "stall", "seconds": float("nan")},), ".nan has no value in JSON"),
+        ((), ({"fault": "kill-all", "atStep": 10**40},), "faults[0].atStep"),
+        ((), ({"fault": "\x1b[31mred"},), "known faults are kill-rank"),
     ],
 )
 def test_what_cannot_be_drilled_is_said(drills, arguments, faults, said):
@@ -279,4 +291,13 @@ def test_ctrl_c_ends_a_drill_and_all_replicas(drills, number):
                 break
         drill.send_signal(number)
         _, errors = drill.communicate(timeout=SOON)
-    assert (drill.returncode, errors) == (130, "interrupted\n")
+    assert drill.returncode == 130
+    assert errors.startswith(f"interrupted; logs and checkpoints until then: {drills.kept}")
+
+
+def test_a_report_is_printed_before_a_file_for_it_fails(monkeypatch):
+    outcome = DrillOutcome("PyTorchJob ml/mnist", ("steps 1 to 60",), (), 12.0)
+    monkeypatch.setattr("trainshed.cli.drill._drill", lambda *_, **__: outcome)
+    result = CliRunner().invoke(cli, ["drill", "-f", "job.yaml", "--output", "json", "--junit", "/proc/drill.xml"])
+    assert (result.exit_code, json.loads(result.stdout)["job"]) == (1, "PyTorchJob ml/mnist")
+    assert result.stderr.startswith("Error: --junit: ")
