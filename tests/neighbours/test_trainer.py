@@ -7,13 +7,15 @@ import subprocess
 
 import pytest
 
-from support.trainjobs import CASES, REFUSED
+from support.trainjobs import CASES, REFUSED, converted_examples
 from testbed.binaries import own
 from trainshed.trainjob import reading
 from trainshed.trainjob.builtin_runtimes import RUNTIMES
 from trainshed.trainjob.losses import NotConvertible
 from trainshed.trainjob.renderer import Rendered
 
+#: The table, and what our examples become.
+ALL = {**CASES, **dict(converted_examples())}
 #: The volumes of Trainer's policy for MPI; ours are those of MPIJobs.
 OF_MPI = ("mpi-ssh-auth", "mpi-hostfile")
 #: Minutes that two cores take to build Trainer's runtime framework, of which most are for its dependencies.
@@ -23,7 +25,7 @@ MINUTES = 10
 @pytest.fixture(scope="module")
 def theirs() -> dict[str, dict]:
     """What Trainer makes of each case: `objects`, or `refused`."""
-    cases = {**CASES, **{name: (job, runtime) for name, (job, runtime, _) in REFUSED.items()}}
+    cases = {**ALL, **{name: (job, runtime) for name, (job, runtime, _) in REFUSED.items()}}
     asked = {name: {"trainJob": job, "runtimes": [runtime or RUNTIMES[job["spec"]["runtimeRef"]["name"]]]}
              for name, (job, runtime) in cases.items()}  # fmt: skip
     done = subprocess.run(
@@ -34,14 +36,17 @@ def theirs() -> dict[str, dict]:
 
 
 def rendered(name: str) -> Rendered:
-    trainjob, runtime = CASES[name]
+    trainjob, runtime = ALL[name]
     return reading.rendered(trainjob, [runtime] if runtime else [], "ns")
 
 
 def plain(container: dict) -> dict:
     """A container without the order of its variables, which Trainer's plug-ins set in any order."""
     mounts = [mount for mount in container.get("volumeMounts") or () if mount["name"] not in OF_MPI]
-    env = {entry["name"]: {key: entry[key] for key in entry if key != "name"} for entry in container.get("env") or ()}
+    env = {
+        entry["name"]: {key: entry[key] for key in entry if key != "name" and entry[key] != ""}
+        for entry in container.get("env") or ()
+    }
     resources = {
         part: {key: str(amount) for key, amount in amounts.items()}
         for part, amounts in (container.get("resources") or {}).items()
@@ -53,7 +58,7 @@ def plain(container: dict) -> dict:
     return kept
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ALL)
 def test_pods_are_those_of_trainer(theirs, name):
     ours = rendered(name)
     assert "refused" not in theirs[name]

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from trainshed.api.framework import JobDefaults
+from trainshed.frameworks import ALL_VERSIONS
+from trainshed.manifests import reader
+from trainshed.rendering import rendered
+from trainshed.trainjob import from_v1
 from trainshed.trainjob.builtin_runtimes import RUNTIMES
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 VERSION = "trainer.kubeflow.org/v1alpha1"
 GPUS = {"limits": {"nvidia.com/gpu": "4"}}
@@ -129,3 +138,28 @@ REFUSED: dict[str, tuple[dict, dict | None, str]] = {
     "no initializer": (a_trainjob(trainer={}, initializer={"dataset": {"storageUri": "hf://a/b"}}), None,
                        "spec.initializer.dataset"),
 }  # fmt: skip
+
+
+def example_jobs() -> Iterator[tuple[str, dict]]:
+    """The jobs of all examples, by the names of their files."""
+    for path in sorted((*EXAMPLES.glob("*/*.yaml"), *EXAMPLES.glob("*/*/*.yaml"))):
+        for found in reader.documents(path.read_text()):
+            if (found.value["apiVersion"], found.value["kind"]) in ALL_VERSIONS:
+                yield f"{path.parent.name}/{path.stem}", found.value
+
+
+def converted(document: dict) -> from_v1.Conversion:
+    """A job of kubeflow.org as a TrainJob."""
+    framework = ALL_VERSIONS[document["apiVersion"], document["kind"]]
+    found = rendered(document, "ns", JobDefaults())
+    assert not found.job.problems
+    return from_v1.convert(document, found.job, framework)
+
+
+def converted_examples() -> Iterator[tuple[str, tuple[dict, dict]]]:
+    """The examples as TrainJobs, each with its runtime as one of the cluster."""
+    for name, document in example_jobs():
+        *_, runtime, trainjob = converted(document).documents
+        reference = {**trainjob["spec"]["runtimeRef"], "kind": "ClusterTrainingRuntime"}
+        job = {**trainjob, "metadata": {**trainjob["metadata"], "namespace": "ns"}}
+        yield name, ({**job, "spec": {**job["spec"], "runtimeRef": reference}}, {**runtime, "kind": reference["kind"]})

@@ -62,7 +62,10 @@ def _with_trainjobs(found: Selection) -> Selection:
 def _converted(manifest: Manifest, runtimes: list[dict[str, Any]], kind: str) -> Conversion | None:
     """Return what a job becomes, after printing what is lost; None after printing why it cannot be converted."""
     if manifest.head == reading.TRAINJOB:
-        return trainjobs.converted(manifest, runtimes, "default", "" if kind == TRAINJOB else kind)
+        found = trainjobs.converted(manifest, runtimes, "default", "" if kind == TRAINJOB else kind)
+        made = [Manifest(document, f"{manifest.place}, as a job") for document in found.documents] if found else []
+        valid = [sources.rendered(item, "default", JobDefaults(), with_pods=True) is not None for item in made]
+        return found if all(valid) else None
     created = sources.rendered(manifest, "default", JobDefaults())
     if created is None:
         return None

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainshed.api.coerce import as_mapping
-from trainshed.api.framework import Framework, JobDefaults, PodNames
+from trainshed.api.framework import Framework, JobDefaults, PodNames, own_container
 from trainshed.api.job import Document, Job
 from trainshed.api.job_annotations import PREFIX
 from trainshed.api.objects import CONFIG_MAPS
 from trainshed.api.parse import LAST_APPLIED
+from trainshed.api.quantities import requests
 
 from . import from_mpi, job_policies, replicated_jobs, spec_losses
-from .layout import Inexpressible, Layout, layout, renamer
+from .layout import NODE, Inexpressible, Layout, layout, renamer
 from .losses import TO_TRAINJOB, Conversion, Loss, NotConvertible, loss
 from .replicated_jobs import POLICIES, ConvertedJob
 
@@ -67,10 +68,25 @@ def _layout(document: Document, job: Job, framework: Framework) -> tuple[Layout,
     except Inexpressible as error:
         raise NotConvertible(f"spec.{framework.field}", f"no pod template can say it: {error}") from error
     policy, spec = FRAMEWORKS[framework.kind] if made.merged else "", as_mapping(document.get("spec"))
-    if policy not in POLICIES or spec.get("elasticPolicy"):
+    # A user may override some variables of the kind, and Trainer would override them in the runtime.
+    own = {entry.get("name") for entry in _container(job, framework).get("env") or ()}
+    overridable = own.intersection(POLICIES.get(policy, ())) if policy == "jax" else ()
+    if policy not in POLICIES or spec.get("elasticPolicy") or overridable:
         return made, "", ()
-    unknown = policy == "torch" and not _processes(spec)
+    gpus = str(spec.get("nprocPerNode") or "auto") == "auto" and _has_gpus(_container(job, framework))
+    unknown = policy == "torch" and not _processes(spec) and not gpus
     return made, policy, (loss(TO_TRAINJOB, "processes", "spec.nprocPerNode"),) if unknown else ()
+
+
+def _container(job: Job, framework: Framework) -> Document:
+    """Return the container that trains in the first role with replicas."""
+    group = next(group for group in job.groups if group.count)
+    return own_container(framework.container, group.template["spec"]["containers"], group.container)
+
+
+def _has_gpus(container: Document) -> bool:
+    """Return whether a container asks for GPUs, by Trainer's rule."""
+    return any("gpu" in str(name).lower() for name in requests(container))
 
 
 def _processes(spec: Document) -> int:
@@ -129,7 +145,14 @@ def _runtime(source: ConvertedJob) -> dict[str, Any]:
     template = {"template": {"spec": {**of_set, **failures, "replicatedJobs": jobs}}}
     if policy == from_mpi.POLICY:
         return {"mlPolicy": {"numNodes": 1, **from_mpi.policy(job)}, **template}
-    return {**({"mlPolicy": {"numNodes": 1, **({policy: {}} if policy else {})}} if made.merged else {}), **template}
+    if not made.merged:
+        return template
+    others = [
+        one["name"] for one in jobs[0]["template"]["spec"]["template"]["spec"]["containers"] if one["name"] != NODE
+    ]
+    targets = {"envInjection": {"targets": [{"jobName": NODE, "containerNames": others}]}} if others else {}
+    settings = {policy: targets if policy == "torch" else {}} if policy else {}
+    return {"mlPolicy": {"numNodes": 1, **settings}, **template}
 
 
 def _config_maps(source: ConvertedJob) -> Iterator[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from trainshed.api.coerce import as_mapping
 from trainshed.api.framework import Framework, Quorum
 from trainshed.api.job import Job, ReplicaGroup, RestartPolicy, RestartScope
 
@@ -38,6 +39,13 @@ def job_fields(group: ReplicaGroup, job: Job, scope: RestartScope, container: st
     codes = {"containerName": container, "operator": "In", "values": [*PERMANENT]}
     rule = {"action": "FailJob", "onExitCodes": codes}
     return {"backoffLimit": limit if scope is RestartScope.REPLICA else 0, "podFailurePolicy": {"rules": [rule]}}
+
+
+def is_exit_code(rule: object) -> bool:
+    """Return whether a rule of a podFailurePolicy is the one that stands for ExitCode."""
+    codes = as_mapping(as_mapping(rule).get("onExitCodes"))
+    fails = as_mapping(rule).get("action") == "FailJob" and codes.get("operator") == "In"
+    return fails and codes.get("values") == [*PERMANENT]
 
 
 def pod_restart_policy(policy: RestartPolicy) -> str:

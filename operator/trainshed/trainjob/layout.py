@@ -19,7 +19,7 @@ COMPLETION_INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-ind
 JOB_INDEX = "metadata.labels['jobset.sigs.k8s.io/job-index']"
 GLOBAL_INDEX = "metadata.labels['jobset.sigs.k8s.io/job-global-index']"
 #: The variable with the index, for those that have it inside of a text.
-INDEX = "REPLICA_INDEX"
+INDEX = "TRAINSHED_REPLICA_INDEX"
 
 
 class Inexpressible(Exception):

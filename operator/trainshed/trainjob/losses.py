@@ -218,6 +218,11 @@ FROM_TRAINJOB = {
         "left out: the operator has one gang scheduler for all jobs",
         "see docs/gang-scheduling.md",
     ),
+    "overridden": LossKind(
+        "spec.trainer.env and env of the runtime: a variable of the kind, such as RANK",
+        "the operator sets it to its own value",
+        "give the variable another name",
+    ),
     "injection": LossKind(
         "mlPolicy.torch.envInjection",
         "all containers of a pod get the variables, but no init containers",

@@ -30,6 +30,8 @@ RESERVED = {
         "OMPI_MCA_plm_rsh_args",
     ),
 }
+#: The most items of fields of spec.trainer.
+MOST = {"command": 128, "args": 128, "env": 128}
 POLICIES = ("torch", "mpi", "flux", "jax", "xgboost")
 STEPS = {"dataset": "dataset-initializer", "model": "model-initializer"}
 Entry = Mapping[str, Any]
@@ -184,6 +186,9 @@ def _check(spec: Document, trainer: Document, policy: str, job_set: Document) ->
             raise NotConvertible(f"spec.trainer.env[{number}].name", f"{entry['name']} is reserved for the runtime")
     if (trainer.get("command") or [])[:2] == ["tune", "run"] and policy == "torch":
         raise NotConvertible("spec.trainer.command", "tune run: runtimes for torchtune are not supported")
+    for name, most in MOST.items():
+        if len(trainer.get(name) or ()) > most:
+            raise NotConvertible(f"spec.trainer.{name}", f"Too many: must have at most {most} items")
     for name in ("numNodes", "numProcPerNode"):
         value = trainer.get(name)
         if value is not None and not 1 <= value <= MOST_REPLICAS:
@@ -258,12 +263,10 @@ def _initializer(container: Document, step: str, spec: Document) -> dict[str, An
 def _upserted(container: Document, entries: Iterable[Entry]) -> dict[str, Any]:
     """Return a container with variables, each in the place of one of its name, or else at the end."""
     env = list(container.get("env") or ())
+    places = {entry.get("name"): number for number, entry in reversed([*enumerate(env)])}
     for entry in entries:
-        at = next((number for number, one in enumerate(env) if one.get("name") == entry.get("name")), None)
-        if at is None:
-            env.append(entry)
-        else:
-            env[at] = entry
+        at = places.setdefault(entry.get("name"), len(env))
+        env[at : at + 1] = [entry]
     return {**container, **({"env": env} if env else {})}
 
 
@@ -295,7 +298,7 @@ def _amount(resources: Document, part: str, *, cpu: bool) -> int:
     """Return the CPUs or the GPUs of requests or limits, rounded up."""
     for name, text in as_mapping(resources.get(part)).items():
         if (name == "cpu") if cpu else ("gpu" in str(name).lower()):
-            return math.ceil(parse_quantity(text) or 0)
+            return min(math.ceil(parse_quantity(text) or 0), 2**63 - 1)
     return 0
 
 

@@ -72,10 +72,12 @@ def _pod_template(source: ConvertedJob, group: ReplicaGroup, target: ReplicatedJ
         path = f"spec.{source.framework.field}[{group.role}].template.spec.containers"
         raise NotConvertible(path, f"the container that trains has to be called {name}, and another one is")
     skipped = POLICIES.get(source.policy, ())
-    given = [one for one in source.made.variables[target.name] if one.name not in skipped]
+    variables = source.made.variables[target.name]
+    given = [one for one in variables if one.name not in skipped]
+    beside = given if source.policy == "torch" else variables  # that policy has them injected
     equipped = []
     for item in pod["containers"]:
-        found = equip(item, given if container.env_in_all_containers or item is own else ())
+        found = equip(item, given if item is own else beside if container.env_in_all_containers else ())
         equipped.append(_main(source, group, {**found, "name": name}) if item is own else found)
     pod |= {"containers": equipped, "restartPolicy": job_policies.pod_restart_policy(group.restart_policy)}
     written = as_mapping(template.get("metadata"))

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from trainshed.api import parse
 from trainshed.api.coerce import as_mapping
-from trainshed.api.framework import Framework
+from trainshed.api.framework import Framework, JobDefaults
+from trainshed.api.job import Replica
 from trainshed.api.objects import REPLICA_INDEX_LABEL
 from trainshed.api.parse import LAST_APPLIED
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1
 
-from .job_policies import ENDLESS, PERMANENT
+from .job_policies import ENDLESS, is_exit_code
 from .layout import COMPLETION_INDEX, NODE
-from .losses import Conversion, NotConvertible
+from .losses import FROM_TRAINJOB, Conversion, Loss, NotConvertible, loss
 from .renderer import LAUNCHER, PORT, Rendered, Role
 from .trainjob_losses import found as losses_of
 
@@ -51,7 +53,25 @@ def convert(found: Rendered, kind: str = "") -> Conversion:
     spec[framework.field] = groups
     metadata = _metadata(found)
     head = {"apiVersion": framework.api_version, "kind": framework.kind, "metadata": metadata}
-    return Conversion(({**head, "spec": spec},), tuple(losses_of(found, framework)))
+    document = {**head, "spec": spec}
+    return Conversion((document,), (*losses_of(found, framework), *_overridden(document, framework)))
+
+
+def _overridden(document: dict[str, Any], framework: Framework) -> Iterator[Loss]:
+    """Yield the variables of the user that the kind sets to another value."""
+    job = parse.job(document, framework, JobDefaults())
+    if job.problems:
+        return
+    environment = framework.hooks.environment(job, JobDefaults())
+    for group in job.groups:
+        set_here = {one.name: one for one in environment(Replica(group.role, 0)) if not one.user_overridable}
+        for number, container in enumerate(group.template["spec"]["containers"]):
+            own = framework.container.env_in_all_containers or container.get("name") == group.container
+            for entry in container.get("env") or () if own else ():
+                known = set_here.get(entry.get("name"))
+                if known is not None and known.value != entry.get("value"):
+                    path = f"spec.{framework.field}[{group.role}].template.spec.containers[{number}].env[{known.name}]"
+                    yield loss(FROM_TRAINJOB, "overridden", f"result: {path}")
 
 
 def _check_roles(found: Rendered) -> None:
@@ -60,6 +80,9 @@ def _check_roles(found: Rendered) -> None:
         path = f"spec.template.spec.replicatedJobs[{role.name}]"
         if role.name not in allowed or (role.step not in ("", "trainer")):
             raise NotConvertible(path, "a job of kubeflow.org has no such role")
+        if role.template["spec"].get("restartPolicy") not in (None, "", "Never", "OnFailure"):
+            where = f"{path}.template.spec.template.spec.restartPolicy"
+            raise NotConvertible(where, "must be OnFailure or Never, as in a Job")
         if not any(item.get("name") == NODE for item in role.template["spec"]["containers"]):
             raise NotConvertible(f"{path}.template.spec.template.spec.containers", f"none is called {NODE}")
     if found.policy == "mpi":
@@ -113,7 +136,7 @@ def decisive(found: Rendered) -> Role:
 def restart_policy(role: Role) -> str:
     """Return the restart policy of a role: that of its pods, and ExitCode for the rule that stands for it."""
     rules: list[Any] = as_mapping(role.job.get("podFailurePolicy")).get("rules") or []
-    if len(rules) == 1 and as_mapping(as_mapping(rules[0]).get("onExitCodes")).get("values") == [*PERMANENT]:
+    if len(rules) == 1 and is_exit_code(rules[0]):
         return "ExitCode"
     pods = role.template["spec"].get("restartPolicy") or "OnFailure"  # JobSet's default
     return "Never" if pods == "Never" and role.job.get("backoffLimit") == 0 else "OnFailure"
@@ -157,7 +180,7 @@ def _groups(found: Rendered, framework: Framework) -> dict[str, Any]:
         }
     if role.pods > master:
         # The label of a worker counts from 0 on, also beside a master.
-        index = None if master else {"valueFrom": {"fieldRef": {"fieldPath": REPLICA_INDEX}}}
+        index = None if master or role.replicas > 1 else {"valueFrom": {"fieldRef": {"fieldPath": REPLICA_INDEX}}}
         template = _template(found, role, framework, index=index)
         groups["Worker"] = {"replicas": role.pods - master, "restartPolicy": restart, "template": template}
     return groups

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from trainshed.api.coerce import as_mapping
 from trainshed.api.framework import Framework
 
-from .job_policies import FAIL_PERMANENTLY, PERMANENT
+from .job_policies import FAIL_PERMANENTLY, is_exit_code
 from .layout import STEP
 from .losses import FROM_TRAINJOB, Loss, loss
 from .renderer import LAUNCHER, Rendered, Role
@@ -65,16 +66,16 @@ def _role(rendered: Rendered, role: Role) -> Iterator[Loss]:
     for name in OF_JOBS:
         if role.job.get(name):
             yield _loss("field", f"{path}.template.spec.{name}")
-    rules = as_mapping(role.job.get("podFailurePolicy")).get("rules") or ()
-    codes = [as_mapping(as_mapping(rule).get("onExitCodes")).get("values") for rule in rules]
-    if rules and codes != [[*PERMANENT]]:
+    rules: list[Any] = as_mapping(role.job.get("podFailurePolicy")).get("rules") or []
+    exit_code = len(rules) == 1 and is_exit_code(rules[0])
+    if rules and not exit_code:
         yield _loss("pod-failure-policy", f"{path}.template.spec.podFailurePolicy")
     if role.job.get("successPolicy") and as_mapping(role.job["successPolicy"]).get("rules") != [
         {"succeededIndexes": "0"}
     ]:
         yield _loss("job-success-policy", f"{path}.template.spec.successPolicy")
     pods = role.template["spec"].get("restartPolicy")
-    if pods == "Never" and role.job.get("backoffLimit") != 0 and codes != [[*PERMANENT]]:
+    if pods == "Never" and role.job.get("backoffLimit") != 0 and not exit_code:
         yield _loss("new-pods", f"{path}.template.spec.template.spec.restartPolicy")
     labels = as_mapping(as_mapping(as_mapping(role.fields.get("template")).get("metadata")).get("labels"))
     if labels.keys() - {STEP}:
@@ -99,7 +100,9 @@ def _kind(rendered: Rendered, framework: Framework) -> Iterator[Loss]:
         yield _loss("jax-variables", "runtime: spec.mlPolicy")
     if framework.kind == "XGBoostJob":
         yield _loss("xgboost-master", f"runtime: {SET}.replicatedJobs[node]")
-        if rendered.roles[0].pods > 1:
+    if framework.kind != "MPIJob":
+        role = rendered.roles[0]
+        if (role.pods > 1 and framework.kind == "XGBoostJob") or role.replicas > 1:
             yield _loss("index", f"runtime: {SET}.replicatedJobs[node]")
     if framework.kind == "MPIJob":
         yield _loss("launcher-first", "runtime: spec.mlPolicy.mpi")

@@ -5,33 +5,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from support.trainjobs import converted, example_jobs
 from trainshed.api.framework import JobDefaults
 from trainshed.cli import cli
-from trainshed.frameworks import ALL_VERSIONS
 from trainshed.manifests import reader, writer
 from trainshed.rendering import rendered
 from trainshed.trainjob import from_v1
 from trainshed.trainjob.losses import NotConvertible
 from trainshed.trainjob.replicated_jobs import POLICIES
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
 INDEXES = ("job-completion-index", "job-index", "job-global-index")
 
 
 def documents(text: str) -> list[dict]:
     return [found.value for found in reader.documents(text)]
-
-
-def jobs() -> Iterator[tuple[str, dict]]:
-    for path in sorted((*EXAMPLES.glob("*/*.yaml"), *EXAMPLES.glob("*/*/*.yaml"))):
-        for document in documents(path.read_text()):
-            if (document["apiVersion"], document["kind"]) in ALL_VERSIONS:
-                yield f"{path.parent.name}/{path.stem}", document
 
 
 def a_job(kind: str = "PyTorchJob", *, counts: dict | None = None, differ=False, **spec) -> dict:
@@ -47,13 +38,6 @@ def a_job(kind: str = "PyTorchJob", *, counts: dict | None = None, differ=False,
     }
     head = {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": "j", "namespace": "ns"}}
     return {**head, "spec": {f"{field}ReplicaSpecs": groups, **spec}}
-
-
-def converted(document: dict) -> from_v1.Conversion:
-    framework = ALL_VERSIONS[document["apiVersion"], document["kind"]]
-    found = rendered(document, "ns", JobDefaults())
-    assert not found.job.problems
-    return from_v1.convert(document, found.job, framework)
 
 
 def nodes(conversion: from_v1.Conversion) -> list[tuple[str, dict[str, str]]]:
@@ -92,13 +76,13 @@ def before_and_after(document: dict) -> Iterator[tuple[dict[str, str], dict[str,
             )
             for entry in pod["spec"]["containers"][0].get("env") or ()
         }
-        env.pop("REPLICA_INDEX", None)
+        env.pop("TRAINSHED_REPLICA_INDEX", None)
         resolved = {key: re.sub(r"\$\((\w+)\)", lambda got, was=was: was.get(got[1], got[0]), was[key]) for key in was}
         yield resolved, env
 
 
 CASES = [
-    *jobs(),
+    *example_jobs(),
     *((f"{kind} {counts} {differ}", a_job(kind, counts=counts, differ=differ)) for kind, counts, differ in (
         ("PyTorchJob", {"Master": 1, "Worker": 3}, False),
         ("PyTorchJob", {"Master": 1, "Worker": 12}, True),
@@ -219,3 +203,28 @@ def test_the_command_prints_objects_and_says_losses():
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert "line 5: PyTorchJob" in refused.stderr
     assert "metadata.name: Too long" in refused.stderr
+
+
+def containers(document: dict, role: str = "Worker") -> list[dict]:
+    (field,) = (key for key in document["spec"] if key.endswith("ReplicaSpecs"))
+    return document["spec"][field][role]["template"]["spec"]["containers"]
+
+
+def test_odd_jobs_keep_their_meaning():
+    gpus = a_job()
+    containers(gpus)[0]["resources"] = {"limits": {"nvidia.com/gpu": 2}}
+    assert [loss.path for loss in converted(gpus).losses if loss.serious] == []
+    own = a_job("JAXJob", counts={"Worker": 2})
+    containers(own)[0]["env"] = [{"name": "JAX_NUM_PROCESSES", "value": "9"}]
+    assert converted(own).documents[-2]["spec"]["mlPolicy"] == {"numNodes": 1}  # Trainer would override it
+    assert [env["JAX_NUM_PROCESSES"] for _, env in nodes(converted(own))] == ["9", "9"]
+    beside = a_job(nprocPerNode="1")
+    containers(beside).append({"name": "proxy", "image": "x"})
+    made = converted(beside).documents[-2]["spec"]
+    assert made["mlPolicy"]["torch"]["envInjection"]["targets"] == [{"jobName": "node", "containerNames": ["proxy"]}]
+    proxy = made["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][1]
+    assert "RANK" in {entry["name"] for entry in proxy["env"]}
+    twice = a_job("TFJob", counts={"Worker": 1})
+    containers(twice)[0]["env"] = [{"name": "A", "value": "1"}, {"name": "B"}, {"name": "A", "value": "2"}]
+    assert [env for _, env in nodes(converted(twice))] == [{"B": "null", "A": "2"}]
+    assert len(nodes(converted(a_job("JAXJob", counts={"Worker": 20_000})))) == 20_000

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import copy
 import re
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from support.trainjobs import CASES, REFUSED, a_runtime, a_trainjob, patch
+from support.trainjobs import CASES, REFUSED, a_runtime, a_trainjob, converted, example_jobs, patch
 from trainshed.api.framework import JobDefaults
 from trainshed.cli import cli
-from trainshed.frameworks import ALL_VERSIONS
 from trainshed.manifests import reader, writer
 from trainshed.rendering import rendered
-from trainshed.trainjob import from_v1, reading
+from trainshed.trainjob import reading
 from trainshed.trainjob.losses import NotConvertible
 from trainshed.trainjob.renderer import Role
-
-EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def in_new_names(text: str) -> str:
@@ -104,6 +100,7 @@ def with_field(path: str, value: object, document: dict) -> dict:
         ("spec.trainer.numProcPerNode", "auto", "spec.trainer.numProcPerNode"),
         ("spec.trainer.command", "x", "spec.trainer.command"),
         ("spec.trainer.command", [None], "spec.trainer.command[0]"),
+        ("spec.trainer.command", ["x"] * 129, "spec.trainer.command"),
         ("spec.trainer.command", ["tune", "run"], "spec.trainer.command"),
         ("spec.trainer.env", [{"value": "x"}], "spec.trainer.env[0].name"),
         ("spec.trainer.image2", "x", "spec.trainer.image2"),
@@ -148,21 +145,13 @@ def test_a_hostile_runtime_is_refused_with_its_field(path, value, where):
     assert refused.value.path.startswith(where)
 
 
-def jobs():
-    for path in sorted((*EXAMPLES.glob("*/*.yaml"), *EXAMPLES.glob("*/*/*.yaml"))):
-        for found in reader.documents(path.read_text()):
-            if (found.value["apiVersion"], found.value["kind"]) in ALL_VERSIONS:
-                yield pytest.param(found.value, id=f"{path.parent.name}/{path.stem}")
-
-
 #: Kinds and jobs that have no way back: roles that differ, an elastic job.
 ONE_WAY = ("TFJob", "PaddleJob")
 
 
-@pytest.mark.parametrize("document", [*jobs()])
+@pytest.mark.parametrize("document", [pytest.param(job, id=name) for name, job in example_jobs()])
 def test_an_example_comes_back_as_it_was(document):
-    framework = ALL_VERSIONS[document["apiVersion"], document["kind"]]
-    there = from_v1.convert(document, rendered(document, "ns", JobDefaults()).job, framework)
+    there = converted(document)
     *_, runtime, trainjob = there.documents
     try:
         back = reading.converted(trainjob, [runtime], "ns")
@@ -205,10 +194,42 @@ def test_trainjobs_are_rendered_and_converted_by_the_command_line():
         ("Service", "tj-worker-0"), ("Service", "tj-worker-1"), ("Pod", "tj-worker-0"), ("Pod", "tj-worker-1"),
     ]  # fmt: skip
     assert "differs: TrainJob tj: " in result.stderr
-    converted = CliRunner().invoke(cli, ["convert", "-f", "-", "--to", "PyTorchJob", "--strict"], input=text)
-    assert (converted.exit_code, "kind: PyTorchJob" in converted.stdout) == (0, True)
+    printed = CliRunner().invoke(cli, ["convert", "-f", "-", "--to", "PyTorchJob", "--strict"], input=text)
+    assert (printed.exit_code, "kind: PyTorchJob" in printed.stdout) == (0, True)
     unfit = CliRunner().invoke(cli, ["convert", "-f", "-", "--to", "JAXJob"], input=text)
     assert (unfit.exit_code, unfit.stdout) == (1, "")
     assert "spec.runtimeRef: the policy torch becomes PyTorchJob, and not JAXJob" in unfit.stderr
     wrong = CliRunner().invoke(cli, ["run", "-f", "-"], input=writer.write([a_trainjob("none")]))
     assert (wrong.exit_code, "spec.runtimeRef.name: ClusterTrainingRuntime none" in wrong.stderr) == (1, True)
+
+
+def lost(runtime: dict, **trainer: object) -> set[str]:
+    found = reading.converted(a_trainjob("own", trainer), [runtime], "ns")
+    return {loss.path for loss in found.losses if loss.serious}
+
+
+def test_what_a_job_cannot_have_is_lost_with_its_field():
+    job = f"{SET}.replicatedJobs"
+    made = a_runtime()
+    item = made["spec"]["template"]["spec"]["replicatedJobs"][0]
+    fields, template = item["template"]["spec"], item["template"]["spec"]["template"]
+    assert lost(made) == set()
+    template["spec"]["restartPolicy"] = "Never"
+    fields |= {"podFailurePolicy": {"rules": [{"action": "Ignore"}]}, "activeDeadlineSeconds": 5}
+    fields["successPolicy"] = {"rules": [{"succeededCount": 1}]}
+    made["spec"]["template"]["spec"] |= {"failurePolicy": {"maxRestarts": 3}, "startupPolicy": {"x": 1}}
+    made["spec"]["podGroupPolicy"] = {"volcano": {}}
+    at = f"runtime: {job}[node].template.spec"
+    assert lost(made) == {
+        *(f"{at}.{name}" for name in ("podFailurePolicy", "activeDeadlineSeconds", "successPolicy")),
+        f"{at}.template.spec.restartPolicy", f"runtime: {SET}.failurePolicy", f"runtime: {SET}.startupPolicy",
+        "runtime: spec.podGroupPolicy.volcano",
+    }  # fmt: skip
+    template["spec"]["restartPolicy"] = "Always"
+    with pytest.raises(NotConvertible, match="must be OnFailure or Never"):
+        lost(made)
+    overridden = {"env": [{"name": "RANK", "value": "7"}, {"name": "WORLD_SIZE", "value": "1"}]}
+    where = "result: spec.pytorchReplicaSpecs[Worker].template.spec.containers[0].env"
+    assert lost(a_runtime(), **overridden) == {f"{where}[RANK]"}
+    named = lost(a_runtime(), args=["tj-node-0-0.tj:29500", "other-tj-node-0-0"])
+    assert named == {f"{at}.template.spec.containers[0].args[0]"}
