@@ -69,7 +69,8 @@ def main(
         with step("making the plugin of kubectl for each platform"):
             archives = packages.plugins(wheel, release)
         found = krew.manifest(version.replace("rc", "-rc."), f"{URL}/releases/download/v{version}", archives, URL)
-        (target / "trainshed.krew.yaml").write_text(yaml.safe_dump(found, sort_keys=False, width=120))
+        # krew wants a file that is named after the plugin.
+        (target / "trainshed.yaml").write_text(yaml.safe_dump(found, sort_keys=False, width=120))
     with step("packaging the chart and the manifests"):
         chart = cluster.chart(release, (IMAGE, digest), URL)
         cluster.manifests(tree, chart, target)

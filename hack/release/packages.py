@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import tarfile
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -107,10 +108,8 @@ def plugin(platform: str, wheel: Path, release: Release) -> Path:
         run(*pip, *where, "--require-hashes", "-r", pins)
         shutil.rmtree(lib / python / "bin", ignore_errors=True)
     _share(lib)
-    run(*pip, "--target", lib / "any", wheel)
-    shutil.rmtree(lib / "any" / "bin", ignore_errors=True)
-    for path in lib.glob("any/*/direct_url.json"):
-        path.unlink()  # where the wheel was on this machine
+    with zipfile.ZipFile(wheel) as packed:  # pip would write down where the wheel was on this machine
+        packed.extractall(lib / "any")
     archive = release.target / f"{PROGRAM}_{platform}.tar.gz"
     program = tarfile.TarInfo(PROGRAM)
     program.size, program.mode = len(LAUNCHER), 0o755

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 import tarfile
@@ -12,12 +13,16 @@ import pytest
 import yaml
 
 from charts.rendering import run as helm
+from release.packages import plugin
+from release.repository import Release
 from support import UserClient
 from support.kubectl import kubectl
 from testbed.control_plane import ControlPlane
 from testbed.places import ROOT, alone, state
 
 VERSION = "99.0.0"
+#: Go's names of processors.
+PROCESSORS = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 JOB = """
 apiVersion: kubeflow.org/v1
 kind: PyTorchJob
@@ -86,6 +91,19 @@ def test_a_bare_environment_runs_a_job_and_names_the_extra_of_the_operator(dist,
     done = run(python, "-m", "pip", "install", "--quiet", f"{wheel}[operator]", HOME=str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "no credentials found" in run(program, "operator", **home).stderr
+
+
+def test_the_plugin_of_kubectl_brings_all_that_it_needs(dist, tmp_path):
+    (wheel,) = dist.glob("*.whl")
+    release = Release(VERSION, ROOT, tmp_path / "work", tmp_path, 1_000_000_000)
+    archive = plugin(f"{sys.platform}_{PROCESSORS[platform.machine()]}", wheel, release)
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path / "plugin", filter="data")
+    program = tmp_path / "plugin" / "kubectl-trainshed"
+    bare = {"HOME": str(tmp_path), "PYTHONNOUSERSITE": "1"}
+    assert run(program, "--version", **bare).stdout == f"kubectl trainshed, version {VERSION}\n"
+    (tmp_path / "job.yaml").write_text(JOB)
+    assert "kind: Pod" in run(program, "render", "-f", tmp_path / "job.yaml", **bare).stdout
 
 
 def test_the_chart_renders_what_install_yaml_has(dist):
