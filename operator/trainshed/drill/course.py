@@ -175,7 +175,7 @@ class Drill:
             return unseen(fault, *why)
         limit = self._limit(self._options.timeout, steps=base.reports[-1].step)
         if limit.until - time.monotonic() < LEAST:
-            return unseen(fault, Cause.NEVER_CAME, "no time was left for it")
+            return unseen(fault, Cause.NO_TIME_LEFT, "no time was left for it")
         resized = None
         if isinstance(fault, Resize):
             try:

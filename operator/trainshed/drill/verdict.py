@@ -23,6 +23,8 @@ UNHANDLED = (
 CUT = ", which no kill could hit, and the file was emptied, as a kill during the write leaves it"
 #: How many reports after a fault are compared with the run without one.
 COMPARED = 8
+#: For so many seconds, and for so many times as long as its first start took, a job is given time to go on.
+PATIENCE, STARTS = 30.0, 5
 
 
 class Grade(StrEnum):
@@ -41,6 +43,7 @@ class Cause(StrEnum):
     NEVER_CAME = "FaultNeverCame"
     NEVER_HIT = "WriteNeverHit"
     OVER_TOO_SOON = "OverTooSoon"
+    NO_TIME_LEFT = "NoTimeLeft"
     TOO_FEW_REPORTS = "TooFewReports"
     BEGINS_AGAIN = "StepsBeginAgain"
     UNKNOWN_CHECKPOINT = "UnknownCheckpoint"
@@ -63,6 +66,7 @@ ADVICE = {
     Cause.BEGINS_AGAIN: "say steps that count from the start of the training, or the epoch with the number of steps in"
     " it: `epoch 2/5 step=10/100 loss=0.5`",
     Cause.OVER_TOO_SOON: "give it more steps, or an earlier fault (atStep in a script)",
+    Cause.NO_TIME_LEFT: "give it more time: leave out --quick, or give a longer --timeout",
     Cause.UNKNOWN_CHECKPOINT: "name the folder with its checkpoints with --checkpoints, and empty it",
     Cause.NOT_RETRIED: "set restartPolicy to OnFailure, or to ExitCode, which retries after exit codes from 128",
     Cause.NEVER_LOADS: "load the newest checkpoint when the program starts, from a volume that outlives the pod",
@@ -191,7 +195,7 @@ def _progress(fault: AnyFault, base: Observation, seen: Observation, *, loads: b
     """Return whether and where the job went on."""
     before, after = seen.before, seen.after
     if not after:
-        return _without_start(fault, seen)
+        return _without_start(fault, base, seen)
     first, start = after[0].step, scratch(base, seen)
     is_unclear = first <= start.furthest or after[0].skipped
     if first <= start.seen or (is_unclear and first <= start.furthest < saved_at(seen)):
@@ -219,7 +223,7 @@ def _unclear(seen: Observation, start: Start) -> Statement:
     return Statement(text, Cause.TOO_FEW_REPORTS, Grade.UNSEEN)
 
 
-def _without_start(fault: AnyFault, seen: Observation) -> Statement:
+def _without_start(fault: AnyFault, base: Observation, seen: Observation) -> Statement:
     """Return why no step came of what was started after the fault."""
     if (later := _later(seen)) and seen.state != "Failed":
         return Statement(f"the replica that reports was not restarted, and went on to step {later[-1].step}")
@@ -234,7 +238,17 @@ def _without_start(fault: AnyFault, seen: Observation) -> Statement:
         return Statement(f"{text}: {how}", cause)
     if seen.state == "Failed":
         return Statement(f"the job failed and was not retried: {seen.message}", Cause.NOT_RETRIED)
-    return Statement(f"no further step came within {seen.ended - (seen.fault_at or 0):.0f} s", Cause.DOES_NOT_GO_ON)
+    return _silent(base, seen)
+
+
+def _silent(base: Observation, seen: Observation) -> Statement:
+    """Return that too little was said after the fault, which is the job's doing only if it had the time."""
+    waited, count = seen.ended - (seen.fault_at or 0), len(seen.reports) - len(seen.before)
+    text = f"{'only one' if count else 'no'} further step came within {waited:.0f} s"
+    enough = max(PATIENCE, STARTS * (base.reports[0].at - base.began))
+    if count or waited < enough:
+        return Statement(f"{text}, when the time was over", Cause.NO_TIME_LEFT, Grade.UNSEEN)
+    return Statement(text, Cause.DOES_NOT_GO_ON)
 
 
 def _crash(seen: Observation) -> ReplicaEnd | None:
@@ -324,9 +338,9 @@ def _sigterm(seen: Observation, lost: int | None) -> tuple[str, bool | None]:
 
 
 def _later(seen: Observation) -> tuple[StepReport, ...]:
-    """Return what was reported after all replicas ran again."""
+    """Return what was reported after all replicas ran again, by what was not started again."""
     at = seen.back_at
-    return () if at is None else tuple(report for report in seen.reports if report.at > at)
+    return () if at is None else tuple(report for report in seen.before if report.at > at)
 
 
 def _lost(before: Sequence[StepReport], after: Sequence[StepReport], gap: int) -> int | None:

@@ -158,7 +158,7 @@ def test_no_replica_that_is_not_there_is_struck(drill):
 def test_without_time_nothing_more_is_tried(drill, monkeypatch):
     monkeypatch.setattr(course, "QUICK", 0.0)
     [verdict] = drill(BASE, quick=True).run().verdicts
-    assert (verdict.cause, verdict.sentences) == (Cause.NEVER_CAME, ("no time was left for it",))
+    assert (verdict.cause, verdict.sentences) == (Cause.NO_TIME_LEFT, ("no time was left for it",))
 
 
 @pytest.mark.parametrize(("replicas", "said"), [(1, "it has 1 already"), (None, "at step 16"), (2, "at step 16")])

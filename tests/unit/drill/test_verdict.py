@@ -146,6 +146,21 @@ def test_a_job_that_stands_still_skips_steps_or_fails_later_fails(reports, state
     assert (found.grade, found.cause) == (Grade.FAILED, cause)
 
 
+@pytest.mark.parametrize(
+    ("reports", "ended", "start", "cause", "said"),
+    [
+        ((), 30.5, 0, Cause.NO_TIME_LEFT, "no further step came within 1 s, when the time was over"),
+        ((), 60, 0, Cause.DOES_NOT_GO_ON, "no further step came within 30 s"),
+        ((), 60, -10, Cause.NO_TIME_LEFT, "no further step came within 30 s, when"),
+        (steps(21, 21, 32, 1), 100, 0, Cause.NO_TIME_LEFT, "only one further step came within 70 s, when"),
+    ],
+)
+def test_a_job_that_had_no_time_to_go_on_is_not_blamed(reports, ended, start, cause, said):
+    observation = msgspec.structs.replace(seen(*BEFORE, *reports, ending=Ending.LATE), ended=ended)
+    found = verdict(KillRank(), observation, msgspec.structs.replace(BASE, began=start))
+    assert (found.cause, said in found.sentences[1]) == (cause, True), found.sentences
+
+
 def test_a_job_that_is_over_too_soon_is_not_passed():
     found = verdict(Suspend(), seen(*BEFORE, ending=Ending.OVER, state="Succeeded"))
     assert (found.grade, found.cause) == (Grade.UNSEEN, Cause.OVER_TOO_SOON)
