@@ -94,7 +94,10 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A replica: its spans in the order of their times, its marks, and its present pod, if it has one."""
+    """A replica: its spans in the order of their times, its marks, and its present pod, if it has one.
+
+    One of a job that is `over` may have had a pod that was gone before anybody looked.
+    """
 
     replica: Replica
     spans: tuple[Span, ...] = ()
@@ -102,6 +105,7 @@ class Row(msgspec.Struct, frozen=True):
     pod: Pod | None = None
     ready: bool = False
     restarts: int = 0
+    over: bool = False
 
     @property
     def name(self) -> str:
@@ -122,7 +126,7 @@ class Row(msgspec.Struct, frozen=True):
     def state(self) -> str:
         """Its state in one word."""
         if self.pod is None:
-            return "Gone" if self.spans else "NotCreated"
+            return "Gone" if self.spans or self.over else "NotCreated"
         if self.pod.over:
             is_stopped = bool(self.marks) and self.marks[-1].sign is Sign.STOPPED
             return "Stopped" if is_stopped else str(self.pod.phase)
@@ -161,7 +165,8 @@ def _row(facts: Facts, replica: Replica, lives: Sequence[PodLife]) -> Row:
     pod = present[-1] if present else None
     own = own_container(pod, name) if pod else None
     is_ready = bool(pod and not pod.over and (pod.ready or (own and own.ready)) and not pod.deleting)
-    return Row(replica, tuple(spans), tuple(marks), pod, is_ready, own.restarts if own else 0)
+    restarts = own.restarts if own else 0
+    return Row(replica, tuple(spans), tuple(marks), pod, is_ready, restarts, over=facts.status.over)
 
 
 class _Course:

@@ -81,7 +81,9 @@ def test_no_sentence_stands_twice_on_a_page(name):
 
 
 def test_a_job_that_trains_but_longer_than_it_may_is_told_what_would_be_enough_and_not_what_was_before():
-    text = page_of("stopped-too-early").text
+    page = page_of("stopped-too-early")
+    assert next(given.get("class") for tag, given in page.elements if tag == "dl") == "causes waiting"
+    text = page.text
     first = text.partition("What to do")[0]
     assert "Running" in first
     assert "the job is stopped in 60m, and the training needs about 77m more" in first
@@ -126,6 +128,13 @@ def test_a_job_that_was_deleted_stays_readable_under_a_banner(draw):
     assert "This job was deleted 2m ago" in text
     assert "mnist" in text
     assert "gpu-node-03" in text
+
+
+def test_replicas_of_a_job_that_is_over_were_not_never_created():
+    """Their pods may have been deleted before the page was opened."""
+    play, now = BROKEN["deadline-exceeded"]()
+    text = Page(job.page(msgspec.structs.replace(play.file(now), pods=()), PageFrame(at(now)))).text
+    assert (text.count("worker-2 no pod"), "not created" in text) == (1, False)
 
 
 HOSTILE = "\"><script>alert(1)</script><img src=x onerror=alert(1)>' onload='x\x1b[31m\u202e\x00</title></svg></pre>"

@@ -24,7 +24,8 @@ from .story_chapter import chapter
 
 #: The chapter that is shown first, those that say why a job does not run, and the one that is shown last.
 ADVICE, FAILURE, ASKED, REPLICAS = "What to do", "Failure", "Asked for", "Replicas"
-CAUSES = (FAILURE, "Blocked", "Stalled", "Deadline", "Queue")
+DEADLINE = "Deadline"
+CAUSES = (FAILURE, "Blocked", "Stalled", DEADLINE, "Queue")
 
 
 def page(file: JobFile, frame: PageFrame, query: Query = NOTHING) -> Element:
@@ -96,13 +97,14 @@ def _story(file: JobFile, story: Story, why: str) -> Element:
         causes = [one for one in causes if one.title != FAILURE]  # it was before, and runs again
     advice = [one for one in story.chapters if urgent and one.title == ADVICE]
     others = [one for one in story.chapters if one not in causes and one not in advice]
+    colour = "waiting" if any(one.title == DEADLINE for one in causes) else layout.colour_of(state)
     others.sort(key=lambda one: one.title == ASKED)
     others = [
         replace(one, lines=tuple(_without(line, why) for line in one.lines)) if one.title == REPLICAS else one
         for one in others
     ]
     return section(".story", aria_label="What happened")[
-        dl(class_=f"causes {layout.colour_of(state)}")[map(chapter, causes)] if causes else None,
+        dl(class_=f"causes {colour}")[map(chapter, causes)] if causes else None,
         (div(".advice")[h2[one.title], (p[line] for line in one.lines)] for one in advice),
         dl[map(chapter, others)],
     ]
