@@ -168,7 +168,7 @@ def test_all_feeds_together_know_a_limited_number_of_objects():
             for number in range(3):
                 cluster.jobs.create("PyTorchJob", f"late-{number}")
             await asyncio.sleep(team_module.LOOK + 1)
-            assert [rest.is_closed for _, rest in cluster.made] == [False, True, True], "nobody reads it"
+            assert [rest.is_closed for _, rest in cluster.made] == [False, True, True], "no user reads it"
         assert len(await cluster.names(carol, "ml")) == 6
         assert [user for user, rest in cluster.made if not rest.is_closed] == [carol]
 

@@ -121,7 +121,7 @@ def test_a_row_says_why_a_job_has_failed():
     ("labels", "why"),
     [
         ({}, "PyTorchJob mnist is suspended."),
-        ({"kueue.x-k8s.io/queue-name": "gp\nus"}, "waits for Kueue, in queue gp us"),
+        ({"kueue.x-k8s.io/queue-name": "team\ngpus"}, "waits for Kueue, in queue team gpus"),
     ],
 )
 def test_a_row_says_which_queue_a_job_waits_in(labels: dict, why: str):
