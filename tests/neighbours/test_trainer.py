@@ -7,8 +7,10 @@ import subprocess
 
 import pytest
 
+from support.gang_schedulers import install
 from support.trainjobs import CASES, REFUSED, converted_examples
-from testbed.binaries import own
+from support.user_client import UserClient
+from testbed.binaries import downloaded, own
 from trainshed.trainjob import reading
 from trainshed.trainjob.builtin_runtimes import RUNTIMES
 from trainshed.trainjob.losses import NotConvertible
@@ -88,3 +90,20 @@ def test_what_trainer_refuses_is_refused(theirs, name):
     assert theirs[name]["refused"]
     with pytest.raises(NotConvertible):
         reading.converted(trainjob, [runtime] if runtime else [], "ns")
+
+
+def test_an_api_server_accepts_what_examples_become(bed):
+    """With the CRDs of Trainer; the Jobs are those that JobSet makes of a runtime."""
+    source = downloaded("github.com/kubeflow/trainer/v2", "v2.3.0")
+    for path in (source / "manifests" / "base" / "crds").glob("trainer.kubeflow.org_*.yaml"):
+        install(bed.plane, path)
+    user = UserClient.somewhere(bed.kubeconfig)
+    group, query = f"/apis/{reading.VERSION}", "dryRun=All&fieldValidation=Strict"
+    for name, (trainjob, runtime) in converted_examples():
+        user.call("POST", f"{group}/clustertrainingruntimes?{query}", runtime)
+        job = {**trainjob, "metadata": {**trainjob["metadata"], "namespace": user.namespace}}
+        user.call("POST", f"{group}/namespaces/{user.namespace}/trainjobs?{query}", job)
+        for role in rendered(name).roles:
+            spec = {**role.job, "parallelism": role.count, "completions": role.count, "template": role.template}
+            body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": role.name}, "spec": spec}
+            user.call("POST", f"/apis/batch/v1/namespaces/{user.namespace}/jobs?{query}", body)

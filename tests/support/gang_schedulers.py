@@ -60,7 +60,7 @@ def volcano(plane: ControlPlane, folder: Path) -> Iterator[Process]:
     """Volcano's scheduler with the configuration of its Helm chart, and its controllers, which open its queues."""
     tree = source_tree("volcano")
     for part in ("volcano", "jobflow"):  # its controllers wait for all kinds
-        _install(plane, tree / "config" / "crd" / part / "bases")
+        install(plane, tree / "config" / "crd" / part / "bases")
     config = tree / "installer" / "helm" / "chart" / "volcano" / "config" / "volcano-scheduler.conf"
     flags = (f"--kubeconfig={plane.kubeconfig}", "--leader-elect=false")
     controllers = Process("vc-controller-manager", folder)
@@ -77,7 +77,7 @@ def volcano(plane: ControlPlane, folder: Path) -> Iterator[Process]:
 def coscheduling(plane: ControlPlane, folder: Path) -> Iterator[Process]:
     """The scheduler of scheduler-plugins, with the coscheduling plugin alone."""
     crds = module_folder("scheduler-plugins") / "config" / "crd" / "bases"
-    _install(plane, crds / "scheduling.x-k8s.io_podgroups.yaml")
+    install(plane, crds / "scheduling.x-k8s.io_podgroups.yaml")
     folder.mkdir(parents=True, exist_ok=True)
     config = written(folder / "config.yaml", COSCHEDULING_CONFIG.format(kubeconfig=plane.kubeconfig))
     command = [binary("scheduler-plugins", "scheduler"), f"--config={config}", "--secure-port=0"]
@@ -93,7 +93,7 @@ def kai(plane: ControlPlane, folder: Path) -> Iterator[Process]:
     The queue has a quota of all CPUs: without one, no job of a priority of 100 or more is placed.
     """
     chart = source_tree("kai") / "deployments" / "kai-scheduler"
-    _install(plane, chart / "crds")
+    install(plane, chart / "crds")
     kubectl_file(plane, "create", chart / "templates" / "priorityclasses")
     admin = UserClient(plane.kubeconfig, "default")
     for queue, parent in KAI_QUEUES.items():
@@ -126,7 +126,7 @@ def kai_queue(name: str, parent: str, cpus: float = 4) -> dict:
     return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
-def _install(plane: ControlPlane, crds: Path) -> None:
+def install(plane: ControlPlane, crds: Path) -> None:
     """Create CRDs from a file or folder, and wait until all of them are served."""
     kubectl_file(plane, "create", crds)
     user = UserClient(plane.kubeconfig, "default")
