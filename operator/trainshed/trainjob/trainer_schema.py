@@ -55,10 +55,11 @@ def _job_set(template: object) -> dict[str, Any]:
     )
     network = _object(enableDNSHostnames=FLAG, subdomain=TEXT, publishNotReadyAddresses=FLAG)
     success = _object(operator=TEXT, targetReplicatedJobs=_array(TEXT))
-    others = dict.fromkeys(("failurePolicy", "startupPolicy", "coordinator"), OBJECT)
+    others = dict.fromkeys(("startupPolicy", "coordinator"), OBJECT)
     return _object(
         replicatedJobs=_array(job),
         network=network,
+        failurePolicy=_object(maxRestarts=NUMBER, restartStrategy=TEXT, rules=_array(OBJECT)),
         successPolicy=success,
         suspend=FLAG,
         managedBy=TEXT,
