@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,8 @@ def drill(files: tuple[str, ...], *, recursive: bool, namespace: str, **options:
         text = described(error) if isinstance(error, OSError) else str(error)
         raise click.ClickException("\n".join(map(printable, text.splitlines()))) from error
     except (Interrupted, KeyboardInterrupt) as error:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # another Ctrl-C would interrupt Python's own end
         where = f"; logs and checkpoints until then: {error}" if str(error) else ""
         click.echo(printable(f"interrupted{where}"), err=True)
         sys.exit(INTERRUPTED)

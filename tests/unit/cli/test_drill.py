@@ -290,9 +290,11 @@ def test_ctrl_c_ends_a_drill_and_all_replicas(drills, number):
             if "it saved" in line:
                 break
         drill.send_signal(number)
+        drill.send_signal(number)
         _, errors = drill.communicate(timeout=SOON)
     assert drill.returncode == 130
     assert errors.startswith(f"interrupted; logs and checkpoints until then: {drills.kept}")
+    assert "Traceback" not in errors
 
 
 def test_a_report_is_printed_before_a_file_for_it_fails(monkeypatch):
