@@ -282,7 +282,7 @@ sim-conformance: venv ## Send random calls to the simulated and to a real API se
 	$(call took,sim-conformance)
 
 # What the chart leaves off: rights that an administrator grants. The end-to-end tests use all of it.
-ON_REQUEST := --set progress.logs.enabled=true,progress.endpoint.enabled=true,hangs.ncclRas.enabled=true,nodeHealth.enabled=true,record.enabled=true
+ON_REQUEST := --set progress.logs.enabled=true,progress.endpoint.enabled=true,hangs.ncclRas.enabled=true,nodeHealth.enabled=true,record.enabled=true,notify.enabled=true
 
 .PHONY: test-e2e
 test-e2e: venv venv-sdk ## Run the examples, node failures and the quick start on a kind cluster with real containers.

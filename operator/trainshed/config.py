@@ -39,6 +39,10 @@ def bind_address(text: str) -> tuple[str | None, int] | None:
     return host or None, int(found[3])
 
 
+#: The states of which webhooks may be told.
+NOTIFY_STATES = ("Running", "Restarting", "Stalled", "Suspended", "Succeeded", "Failed")
+
+
 class Config(msgspec.Struct, frozen=True):
     """The settings that the operator was started with. Rates are requests per second, addresses `host:port`."""
 
@@ -71,6 +75,12 @@ class Config(msgspec.Struct, frozen=True):
     burst: int = 30
     #: The version of MPIJob that the cluster's CRD serves; v2beta1 is mpi-operator's and has a different schema.
     mpi_version: str = "v1"
+    #: The folder with the webhooks by name; empty: none is told anything. Of which states they are told, in which
+    #: networks (CIDR) they may be besides the Internet, and the URL of `trainshed ui-server` for links.
+    notify_webhooks: str = ""
+    notify_states: tuple[str, ...] = NOTIFY_STATES
+    notify_allow: tuple[str, ...] = ()
+    notify_page: str = ""
     #: The settings that apply to all jobs.
     job_defaults: JobDefaults = JobDefaults()
     #: Log level and format: "text" for people, "json" for machines.
@@ -99,6 +109,7 @@ def from_settings(settings: Mapping[str, Any]) -> Config:
     setting of jobs cannot have.
     """
     jobs = {name: settings[name] for name in JobDefaults.__struct_fields__ if name in settings}
+    jobs["notify"] = bool(settings.get("notify_webhooks"))
     if jobs.get("init_template") and not jobs.get("init_image"):
         jobs["init_image"] = INIT_IMAGE
     others = {name: value for name, value in settings.items() if name not in jobs}

@@ -72,6 +72,7 @@ SMALL_MODULES = {
     "trainshed.views.log_lines": "what a terminal shows of a log, apart from how logs are read",
     "trainshed.cli.job_documents": "the format of another program, apart from what is read",
     "trainshed.cli.finished": "records, which only this option of a command reads",
+    "trainshed.cli.notify_flags": "the flags of one feature, apart from all others",
     "trainshed.cli.crds": "one command, one file",
     "trainshed.ui.pages.job_yaml": "one page, one file",
     "trainshed.ui.pages.stacks_page": "one page, one file",

@@ -56,6 +56,8 @@ class JobDefaults(msgspec.Struct, frozen=True):
     node_health: bool = False
     #: Allow jobs to have a record kept after their end; needs the right to write ConfigMaps.
     record: bool = False
+    #: Tell webhooks about jobs.
+    notify: bool = False
     #: The Services of jobs without the annotation: v1's, one for each replica, or one for each job.
     services: ServiceForm = ServiceForm.REPLICA
     #: The image with kubectl for the launcher of an MPIJob of v1, built from kubectl-delivery.Dockerfile.

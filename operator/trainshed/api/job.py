@@ -190,7 +190,7 @@ class Job(msgspec.Struct, frozen=True):
     With `track_results` a finalizer holds the pods of the role that defines success until the status has their results.
     `services` is the form of Services of the pods that are created next. `progress` is where the training reports,
     and `log_expression` its own expression for lines of its log. On `debug_port` of rank 0 PyTorch's debug server
-    listens. With `record` a record of the job is kept when it has ended.
+    listens. With `record` a record of the job is kept when it has ended. `notify` is the webhook that is told of it.
     """
 
     kind: str
@@ -218,6 +218,7 @@ class Job(msgspec.Struct, frozen=True):
     progress: ProgressSource = ProgressSource.NONE
     log_expression: str = ""
     record: bool = False
+    notify: str = ""
     queued: bool = False
     problems: tuple[str, ...] = ()
     annotations: Document = msgspec.field(default_factory=dict)

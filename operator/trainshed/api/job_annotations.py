@@ -27,6 +27,7 @@ HANG_DEADLINE = f"{PREFIX}hang-deadline"
 HANG_ACTION = f"{PREFIX}hang-action"
 DEBUG_SERVER_PORT = f"{PREFIX}debug-server-port"
 RECORD = f"{PREFIX}record"
+NOTIFY = f"{PREFIX}notify"
 #: All annotations of a job, with their values, the default first (that of SERVICES is a setting of the operator); the
 #: value of those without is a duration, but for TEXTS. The chart's admission policy and `trainshed render` refuse
 #: others.
@@ -46,8 +47,11 @@ ANNOTATIONS: dict[str, tuple[str, ...]] = {
     HANG_ACTION: ("Notify", "Restart"),
     DEBUG_SERVER_PORT: (),
     RECORD: ("false", "true"),
+    NOTIFY: (),
 }
-TEXTS = (PROGRESS_PATTERNS, DEBUG_SERVER_PORT)
+TEXTS = (PROGRESS_PATTERNS, DEBUG_SERVER_PORT, NOTIFY)
+#: The name of a webhook: a DNS label (RFC 1123), which is a key of a Secret and the name of a file.
+NOTIFY_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 #: Seconds in which a pod may end by itself, once its job is over. A kubelet needs about two to report the end of a pod
 #: after that of its containers; a sidecar that reports results, such as Katib's metrics collector, polls each second.
 END_GRACE = 30
@@ -77,6 +81,7 @@ class JobAnnotations(msgspec.Struct, frozen=True):
     restarts_when_hung: bool = False
     debug_port: int | None = None
     record: bool = False
+    notify: str = ""
 
 
 def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tuple[str, ...]]:
@@ -100,6 +105,7 @@ def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tup
         restarts_when_hung=_choice(annotations, HANG_ACTION, problems) == "Restart",
         debug_port=_port(annotations, DEBUG_SERVER_PORT, problems),
         record=_choice(annotations, RECORD, problems) != "false",
+        notify=_name(annotations, problems),
     )
     return found, tuple(problems)
 
@@ -131,6 +137,14 @@ def _port(annotations: Mapping[str, Any], key: str, problems: list[str]) -> int 
         return int(value)
     problems.append(f'metadata.annotations[{key}]: Invalid value: "{value}": must be a port from 1 to {MAX_PORT}')
     return None
+
+
+def _name(annotations: Mapping[str, Any], problems: list[str]) -> str:
+    value = annotations.get(NOTIFY, "")
+    if not value or (isinstance(value, str) and NOTIFY_NAME.fullmatch(value)):
+        return str(value)
+    problems.append(f'metadata.annotations[{NOTIFY}]: Invalid value: "{value}": must be the name of a webhook')
+    return ""
 
 
 def _duration(annotations: Mapping[str, Any], key: str, problems: list[str]) -> int | None:

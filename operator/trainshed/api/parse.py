@@ -102,6 +102,7 @@ def assembled(metadata: object, spec: ParsedSpec, framework: Framework, job_defa
         progress=annotations.progress,
         log_expression=annotations.log_expression,
         record=annotations.record and job_defaults.record,
+        notify=annotations.notify if job_defaults.notify else "",
         queued=spec.queued or _names_kueue(metadata),
         problems=problems or dict(spec.invalid).get(form, ()),
         annotations=_annotations(texts, job_defaults),

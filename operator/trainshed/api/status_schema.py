@@ -89,6 +89,10 @@ STATUS: dict[str, Any] = {
             "type": "array",
             "items": {"type": "object", "properties": {"rank": WHOLE} | dict.fromkeys(("pod", "node"), TEXT)},
         },
+        "notified": {
+            "type": "object",
+            "properties": dict.fromkeys(("state", "id"), TEXT) | dict.fromkeys(("since", "restartTime"), TIME),
+        },
         "timeSpent": {
             "type": "object",
             "properties": dict.fromkeys((*FIELDS.values(), LOST_WORK, AVAILABILITY, GOODPUT), WHOLE)

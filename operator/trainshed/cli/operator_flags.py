@@ -16,6 +16,8 @@ from trainshed.config import Config, bind_address, from_settings
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 from trainshed.frameworks.pytorch import TEMPLATE_VARIABLES, BadTemplate, init_containers_from_template
 
+from . import notify_flags
+
 FLAG = re.compile(r"--?([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 #: The name of a resource of Kubernetes.
 RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9./]*[a-z0-9])?", re.ASCII)
@@ -302,6 +304,7 @@ FLAGS: tuple[click.Option, ...] = (
         help="Read the nodes on which replicas failed, to say what is wrong there and to try again for that.",
     ),
     click.Option(["--record"], is_flag=True, help="Allow jobs to have a record kept after their end, in a ConfigMap."),
+    *notify_flags.FLAGS,
     click.Option(
         ["--max-log-follows", "log_follows"],
         default=DEFAULTS.log_follows,

@@ -95,7 +95,9 @@ class Operator:
         self._records = None
         if settings.job_defaults.record:
             self._records = JobRecords(ConfigMaps(client), self._tell, clock.now)
-        observer = Observers(self._metrics, self._records) if self._records else self._metrics
+        self._notifier = self._make_notifier() if settings.notify_webhooks else None
+        beside = [one for one in (self._records, self._notifier) if one]
+        observer = Observers(self._metrics, *beside) if beside else self._metrics
         self._controller = Controller(client, scope, observer, clock.now)
         self._caches = self._controller.caches
         self._followers = LogFollowers(self._rest, self._controller.recorder, clock.now, settings.log_follows)
@@ -144,8 +146,7 @@ class Operator:
         runs += [self._expire_counters, *(informer.run for informer in self._controller.informers)]
         if self._polls:
             runs.append(partial(self._ask_ranks, self._polls))
-        if self._records:
-            runs.append(self._records.run)
+        runs += [one.run for one in (self._records, self._notifier) if one]
         runs += [self._orphans(namespaced).run for namespaced in self._caches.all.values()]
         if where := _reports_at(self._settings):
             runs.append(partial(self._serve_reports, list(listening_sockets(*where))))
@@ -172,7 +173,8 @@ class Operator:
         self._controller.queue.clear()
         try:
             async with asyncio.timeout(EVENT_FLUSH_TIMEOUT):
-                await self._controller.recorder.flush()
+                last = [self._notifier.finish(EVENT_FLUSH_TIMEOUT)] if self._notifier else []
+                await asyncio.gather(self._controller.recorder.flush(), *last)
         except TimeoutError:
             log.warning("timed out flushing Events")
         self._stop_watching()
@@ -232,8 +234,12 @@ class Operator:
         self._caches.step_down()
         self._stop_watching()
         self._metrics.step_down()
-        if self._records:
-            self._records.step_down()
+        for one in filter(None, (self._records, self._notifier)):
+            one.step_down()
+
+    def _make_notifier(self) -> Any:  # noqa: ANN401 - the modules for it are imported only here
+        make = import_module(f"{__package__}.notifier").make_notifier
+        return make(self._settings, self._client, self._tell, self._metrics, self._clock.now)
 
     def _tell(self, job: Job, event: Event) -> None:
         self._controller.recorder.record(job, event)

@@ -245,6 +245,9 @@ class Metrics:
             ("answer",),
             registry=own,
         )
+        self._notifications = Counter(
+            "trainshed_notifications", "Messages to webhooks, by what became of them.", ("result",), registry=own
+        )
         for answer in (ACCEPTED, UNKNOWN_KEYS, FORWARDED, *ReportRefusal):
             self._reports.labels(answer)
         self._failed_pods, self._starting, self._time = FailedPods(), StartupTimes(), SpentTime(own)
@@ -291,6 +294,10 @@ class Metrics:
     def count_report(self, answer: str) -> None:
         """Count a report of a training by what became of it."""
         self._reports.labels(answer).inc()
+
+    def count_notification(self, result: str) -> None:
+        """Count a message to a webhook by what became of it."""
+        self._notifications.labels(result).inc()
 
     def on_status_stored(self, snapshot: Snapshot, after: Status) -> None:
         """Count what changed between the snapshot's status and the stored one."""

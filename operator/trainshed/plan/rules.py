@@ -261,7 +261,8 @@ def reconcile_replicas(facts: Facts) -> Plan:
         *pods.create_missing(after),
     )
     wrong = (*job_events.overwritten(facts), *job_events.other_schedulers(facts), *job_events.tracking_disabled(facts))
-    wrong = (*wrong, *job_events.logs_disabled(facts), *job_events.record_disabled(facts), *job_events.warnings(facts))
+    wrong = (*wrong, *job_events.logs_disabled(facts), *job_events.record_disabled(facts))
+    wrong = (*wrong, *job_events.notify_disabled(facts), *job_events.warnings(facts))
     events = (
         *wrong,
         *job_events.template_changed(facts, job_conditions.outdated_pods(facts)),

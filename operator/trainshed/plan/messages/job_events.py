@@ -8,7 +8,7 @@ from itertools import islice
 from trainshed.api import gang
 from trainshed.api.actions import Action, DeleteDependent, Event, EventType
 from trainshed.api.job import ProgressSource, Replica
-from trainshed.api.job_annotations import CHECKPOINT_ON_SIGTERM, PROGRESS, RECORD, TRACK_RESULTS
+from trainshed.api.job_annotations import CHECKPOINT_ON_SIGTERM, NOTIFY, PROGRESS, RECORD, TRACK_RESULTS
 from trainshed.api.objects import POD_GROUP, Container, Pod
 from trainshed.api.status import ConditionType, Failure, Status
 from trainshed.plan.facts import Facts
@@ -144,6 +144,29 @@ def record_disabled(facts: Facts) -> tuple[Event, ...]:
 def record_refused(said: str) -> Event:
     """Return the Event that no record of a job can be kept; `said` is why."""
     return _lasting_warning("RecordNotKept", f"No record of the job is kept ({RECORD_VALUE}): {said}")
+
+
+#: Where the webhooks come from.
+NOTIFY_VALUE = "notify of the chart"
+
+
+def notify_disabled(facts: Facts) -> tuple[Event, ...]:
+    """Return a Warning if the job asks to tell a webhook and the operator runs without --notify-webhooks."""
+    if facts.snapshot.job_defaults.notify or not facts.job.annotations.get(NOTIFY):
+        return ()
+    message = f"{NOTIFY} has no effect: the operator runs without --notify-webhooks ({NOTIFY_VALUE})"
+    return (_lasting_warning("NotifyDisabled", message),)
+
+
+def webhook_unknown(name: str) -> Event:
+    """Return the Event that there is no webhook of this name for a job."""
+    message = f"{NOTIFY}: there is no webhook {name} for this namespace ({NOTIFY_VALUE})"
+    return _lasting_warning("NotifyUnknown", message)
+
+
+def webhook_refused(name: str, said: str) -> Event:
+    """Return the Event that a message to a webhook was not sent or not taken; `said` is why."""
+    return _lasting_warning("NotifyFailed", f"A message about the job was not sent to the webhook {name}: {said}")
 
 
 def logs_refused(said: str) -> Event:

@@ -1,0 +1,92 @@
+"""A webhook is told about a job once, on a real API server, although the operator is killed again and again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from support import FakeKubelet, UserClient
+from support.jobs import pytorchjob
+from support.user_client import eventually
+from testbed.control_plane import ControlPlane
+
+
+@pytest.fixture
+def received() -> Iterator[tuple[str, list[dict]]]:
+    """The URL of a webhook on this machine, and what it has got."""
+    got: list[dict] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/secret", got
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_webhook_is_told_once_although_operators_are_killed(
+    second_server: ControlPlane, second_user: UserClient, received: tuple[str, list[dict]], operators, tmp_path: Path
+):
+    user, (url, got) = second_user, received
+    (tmp_path / "team").write_text(url)
+    flags = ("--no-leader-elect", f"--namespace={user.namespace}", f"--notify-webhooks={tmp_path}")
+    begin = lambda *more: operators.begin(second_server.kubeconfig, *flags, *more)  # noqa: E731 - short
+    operator = begin("--notify-allow=127.0.0.0/8")
+    names = {"told": "team", "lost": "nobody", "plain": ""}
+    with FakeKubelet(user) as kubelet:
+        for name, webhook in names.items():
+            job = pytorchjob(name, restart="Never", Master=1, Worker=1)
+            asks = {"trainshed.dev/notify": webhook} if webhook else {}
+            user.create(job | {"metadata": {"name": name, "annotations": asks}})
+        eventually(lambda: got, 60)
+        assert user.job("PyTorchJob", "told")["status"]["notified"]["id"] == got[0]["id"]
+        operator.kill()
+        for name in names:
+            kubelet.end(f"{name}-worker-0", 3)
+        operator = begin("--notify-allow=127.0.0.0/8")
+        eventually(lambda: len(got) == 2, 60)
+        operator.kill()
+        operator = begin("--notify-allow=127.0.0.0/8")
+        again = pytorchjob("last", restart="Never", Master=1)
+        user.create(again | {"metadata": {"name": "last", "annotations": {"trainshed.dev/notify": "team"}}})
+        eventually(lambda: len(got) == 3, 60)
+    assert Counter((message["name"], message["state"]) for message in got) == {
+        ("told", "Running"): 1,
+        ("told", "Failed"): 1,
+        ("last", "Running"): 1,
+    }
+    failed = next(message for message in got if message["state"] == "Failed")
+    assert "exited with code 3" in json.dumps(failed["story"])
+    assert [event["reason"] for event in user.core("events") if "Notify" in event["reason"]] == ["NotifyUnknown"]
+    assert "secret" not in json.dumps([user.core("events"), user.job("PyTorchJob", "told")])
+
+
+def test_a_webhook_on_a_private_address_gets_nothing_unless_it_is_allowed(
+    second_server: ControlPlane, second_user: UserClient, received: tuple[str, list[dict]], operators, tmp_path: Path
+):
+    user, (url, got) = second_user, received
+    (tmp_path / "team").write_text(url)
+    operators.begin(
+        second_server.kubeconfig, "--no-leader-elect", f"--namespace={user.namespace}", f"--notify-webhooks={tmp_path}"
+    )
+    with FakeKubelet(user):
+        job = pytorchjob("told", restart="Never", Master=1)
+        user.create(job | {"metadata": {"name": "told", "annotations": {"trainshed.dev/notify": "team"}}})
+        eventually(lambda: [event for event in user.core("events") if event["reason"] == "NotifyFailed"], 60)
+    assert got == []

@@ -1,0 +1,389 @@
+"""Each change of a job that asks is told at most once, whatever fails in between; others cost nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import timedelta
+
+import pytest
+
+from support.harness import KEY, Harness, a_spec
+from support.virtual_time import in_virtual_time
+from trainshed.api.framework import JobDefaults
+from trainshed.client import Forbidden, NotLeader, Unavailable
+from trainshed.config import NOTIFY_STATES
+from trainshed.controller.metrics import Metrics
+from trainshed.controller.notifier import DELAYS, TRIES, Desk, Notifier
+from trainshed.controller.observer import Observers
+from trainshed.notify.news import MAX_AGE, TOGETHER
+from trainshed.notify.sending import NotSent
+from trainshed.notify.webhooks import BadWebhook, Webhook
+
+ASKS = {"trainshed.dev/notify": "team"}
+SITE = JobDefaults(notify=True)
+
+
+class Team:
+    """A courier whose webhook `team` keeps what it gets; `faults` are raised by the next requests, in their order."""
+
+    def __init__(self) -> None:
+        self.got: list[dict] = []
+        self.faults: list[Exception] = []
+        self.known: Webhook | BadWebhook | None = Webhook("https://hooks.example.com/secret")
+
+    def find(self, name: str, namespace: str) -> Webhook | None:
+        if isinstance(self.known, BadWebhook):
+            raise self.known
+        return self.known if (name, namespace) == ("team", "ml") else None
+
+    async def post(self, webhook: Webhook, body: bytes) -> None:
+        if self.faults:
+            raise self.faults.pop(0)
+        self.got.append(json.loads(body))
+
+
+class Told:
+    """A job with the messages of the operator that reconciles it; `start` begins another operator."""
+
+    def __init__(self, annotations: dict[str, str] = ASKS, defaults: JobDefaults = SITE, **job: object) -> None:
+        self.harness = Harness(job_defaults=defaults)
+        self.team, self.events, self.metrics = Team(), [], Metrics()
+        self.world = self.harness.world
+        spec = a_spec(Worker=2, restart=job.pop("restart", "Never"), policy=job)
+        self.world.submit("TFJob", "mnist", spec, annotations)
+        self.harness.hear()
+        self.start()
+
+    def start(self, states: tuple[str, ...] = NOTIFY_STATES) -> None:
+        """Another operator leads: it remembers nothing."""
+        desk = Desk(
+            states,
+            "https://sheds.example.com/",
+            lambda _job, event: self.events.append((event.reason, event.message)),
+            self.metrics.count_notification,
+            self.harness.now,
+        )
+        self.notifier = Notifier(self.world, self.team, desk)
+        self.harness.reconciler._metrics = Observers(self.harness.metrics, self.notifier)
+
+    async def send(self, seconds: float = 5) -> list[str]:
+        """Send what is due after some seconds; return the states that the team was told so far."""
+        self.world.now += timedelta(seconds=seconds)
+        await self.notifier.flush()
+        self.harness.hear()
+        return [message["state"] for message in self.team.got]
+
+    async def end(self, phase: str, code: int) -> None:
+        """Let the workers end, and reconcile until the status says so."""
+        for name in self.world.pods:
+            self.world.set_pod(name, phase, code=code)
+        self.harness.hear()
+        await self.harness.reconcile(6, seconds=5)
+
+    def results(self) -> dict[str, float]:
+        """The counted messages by what became of them."""
+        lines = self.metrics.text().decode().splitlines()
+        found = [line.partition('result="')[2] for line in lines if line.startswith("trainshed_notifications_total{")]
+        return {line.partition('"')[0]: float(line.split()[-1]) for line in found}
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainshed.controller.notifier.PACE", 0.0)
+    monkeypatch.setattr("trainshed.controller.notifier.AGAIN", 0.0)
+    monkeypatch.setattr("trainshed.controller.notifier.DELAYS", (0.0,) * len(DELAYS))
+
+
+async def a_running_job(**job: object) -> Told:
+    found = Told(**job)
+    await found.harness.run_all()
+    return found
+
+
+async def test_a_job_that_runs_and_fails_is_told_with_its_story():
+    found = await a_running_job()
+    assert await found.send() == ["Running"]
+    await found.end("Failed", 3)
+    assert await found.send() == ["Running", "Failed"]
+    message, job = found.team.got[-1], found.harness.job()
+    assert (message["kind"], message["namespace"], message["name"]) == ("TFJob", "ml", "mnist")
+    assert (message["uid"], message["id"]) == (job["metadata"]["uid"], job["status"]["notified"]["id"])
+    assert message["text"].startswith("TFJob ml/mnist has failed after")
+    assert "exited with code 3" in json.dumps(message["story"])
+    assert message["url"] == "https://sheds.example.com/jobs/ml/TFJob/mnist"
+    assert found.results() == {"Sent": 2}
+    assert found.events == []
+
+
+async def test_a_job_that_does_not_ask_costs_nothing():
+    for asks, defaults in ({}, SITE), (ASKS, JobDefaults()), ({"trainshed.dev/notify": ""}, SITE):
+        found = Told(asks, defaults)
+        await found.harness.run_all()
+        reads = len(found.world.reads)
+        assert await found.send() == []
+        assert (len(found.world.reads), found.notifier._seen) == (reads, {})
+    await found.harness.recorder.flush()
+    assert "event NotifyDisabled" not in found.world.writes
+
+
+async def test_a_job_that_asks_in_vain_is_told_so():
+    found = Told(defaults=JobDefaults())
+    await found.harness.run_all()
+    await found.harness.recorder.flush()
+    assert "event NotifyDisabled" in found.world.writes
+
+
+async def test_a_state_is_told_once_however_often_it_is_reconciled_and_by_however_many_operators():
+    found = await a_running_job()
+    for _ in range(3):
+        await found.send()
+        found.start()
+        await found.harness.reconcile(3, seconds=1)
+    assert await found.send() == ["Running"]
+
+
+async def test_after_a_crash_before_the_write_the_next_operator_tells_it():
+    found = await a_running_job()
+    found.start()
+    await found.harness.reconcile()
+    assert await found.send() == ["Running"]
+
+
+@pytest.mark.parametrize("fault", ["before", "after"])
+async def test_after_a_crash_at_the_write_nothing_is_told_twice(fault: str):
+    found = await a_running_job()
+    error = asyncio.CancelledError()
+    if fault == "after":
+        call = found.world.store_status
+
+        async def killed(*arguments: object) -> object:
+            await call(*arguments)
+            raise error
+
+        found.world.store_status = killed
+    else:
+        found.world.fail("store_status", error)
+    with pytest.raises(asyncio.CancelledError):
+        await found.send()
+    if fault == "after":
+        found.world.store_status = call
+    found.harness.hear()
+    found.start()
+    await found.harness.reconcile()
+    assert await found.send() == (["Running"] if fault == "before" else [])
+
+
+async def test_after_a_lost_answer_it_is_told_once():
+    found = await a_running_job()
+    found.world.lose_response("store_status")
+    assert await found.send() == ["Running"]
+    assert found.results() == {"Sent": 1}
+
+
+async def test_a_conflict_is_resolved_by_reading_again():
+    found = await a_running_job()
+    read, times = found.world.read_job, []
+
+    async def reading(*arguments: object) -> object:
+        answer = await read(*arguments)
+        if len(times) < 2:
+            times.append(1)
+            found.world.touch("TFJob", "mnist")
+        return answer
+
+    found.world.read_job = reading
+    assert await found.send() == ["Running"]
+
+
+@pytest.mark.parametrize(
+    ("error", "results"),
+    [(Unavailable("no answer"), {"NotStored": 1}), (Forbidden("no"), {"NotStored": 1}), (NotLeader("another"), {})],
+)
+async def test_what_cannot_be_stored_is_not_sent(error: Exception, results: dict):
+    found = await a_running_job()
+    found.world.fail("store_status", error, TRIES)
+    assert await found.send() == []
+    assert found.results() == results
+    assert len(found.events) == len(results)
+
+
+async def test_a_crd_without_the_field_sends_nothing():
+    found = await a_running_job()
+
+    async def pruning(*arguments: object) -> dict:
+        return found.harness.job()
+
+    found.world.store_status = pruning
+    assert await found.send() == []
+    assert found.results() == {"NotStored": 1}
+
+
+@pytest.mark.parametrize(
+    ("faults", "told", "results"),
+    [
+        ([NotSent("it answers 503", again=True, wait=0.01)] * 2, 1, {"Sent": 1}),
+        ([NotSent("it cannot be connected to", again=True)] * 9, 0, {"Failed": 1}),
+        ([NotSent("it does not answer within 10 s")], 0, {"Failed": 1}),
+        ([NotSent("it answers 404")], 0, {"Failed": 1}),
+    ],
+)
+async def test_a_request_is_repeated_only_if_the_webhook_has_not_got_it(faults: list, told: int, results: dict):
+    found = await a_running_job()
+    found.team.faults = list(faults)
+    assert len(await found.send()) == told
+    assert found.results() == results
+    assert [reason for reason, _ in found.events] == ["NotifyFailed"] * (1 - told)
+    assert "secret" not in str(found.events)
+    found.team.faults = []
+    found.start()
+    await found.harness.reconcile(2, seconds=10)
+    assert len(await found.send()) == told
+
+
+async def test_an_unknown_webhook_is_told_to_the_user_and_nothing_is_stored():
+    found = await a_running_job(annotations={"trainshed.dev/notify": "other"})
+    assert await found.send() == []
+    assert [reason for reason, _ in found.events] == ["NotifyUnknown"]
+    assert "notified" not in found.harness.job()["status"]
+    assert found.results() == {"Unknown": 1}
+
+
+async def test_a_webhook_of_no_use_is_told_to_the_user():
+    found = await a_running_job()
+    found.team.known = BadWebhook("its format is none of json")
+    assert await found.send() == []
+    assert (found.events[0][0], found.results()) == ("NotifyFailed", {"Invalid": 1})
+
+
+async def test_a_job_that_is_deleted_at_its_end_is_told_all_the_same():
+    found = await a_running_job(ttlSecondsAfterFinished=0)
+    await found.send()
+    await found.end("Succeeded", 0)
+    assert found.harness.job() is None
+    assert await found.send() == ["Running", "Succeeded"]
+
+
+async def test_a_job_that_is_deleted_while_its_fact_is_stored_is_told():
+    found = await a_running_job()
+    store = found.world.store_status
+
+    async def deleting(*arguments: object) -> object:
+        found.world.delete("tfjobs")
+        return await store(*arguments)
+
+    found.world.store_status = deleting
+    assert await found.send() == ["Running"]
+
+
+async def test_who_has_led_before_does_not_tell_of_a_deleted_job():
+    found = await a_running_job()
+    (item,) = found.notifier._waiting["team"].values()
+    found.notifier.step_down()
+    found.world.delete("tfjobs")
+    assert found.notifier._waiting == {}
+    await found.notifier._handle("team", item)
+    assert found.team.got == []
+
+
+async def test_a_restart_within_the_time_waits_and_is_told_if_it_lasts():
+    found = await a_running_job(restart="ExitCode")
+    found.harness.job()
+    now = found.world.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    value = {"state": "Running", "since": now, "id": "x", "restartTime": now}
+    found.world.replace("tfjobs", "mnist", lambda job: job["status"].update(notified=value), "status")
+    found.harness.hear()
+    found.world.set_pod("mnist-worker-0", "Failed", code=143)
+    found.harness.hear()
+    await found.harness.reconcile(2, seconds=5)
+    assert await found.send() == []
+    assert await found.send(TOGETHER.total_seconds()) == ["Restarting"]
+
+
+async def test_what_is_old_is_no_news():
+    found = await a_running_job()
+    found.world.now += MAX_AGE + timedelta(seconds=1)
+    assert await found.send() == []
+    found.start()
+    await found.harness.reconcile()
+    assert (await found.send(), found.notifier._waiting) == ([], {})
+
+
+async def test_only_the_chosen_states_are_told():
+    found = Told()
+    found.start(("Failed",))
+    await found.harness.run_all()
+    await found.end("Failed", 1)
+    assert await found.send() == ["Failed"]
+
+
+async def test_a_job_of_a_queue_that_begins_suspended_is_not_told_suspended():
+    found = Told(suspend=True)
+    await found.harness.reconcile(3, seconds=1)
+    assert await found.send() == []
+    found.world.edit("TFJob", "mnist", lambda spec: spec["runPolicy"].update(suspend=False))
+    found.harness.hear()
+    await found.harness.run_all()
+    assert await found.send() == ["Running"]
+    found.world.edit("TFJob", "mnist", lambda spec: spec["runPolicy"].update(suspend=True))
+    found.harness.hear()
+    await found.harness.reconcile(3, seconds=1)
+    assert await found.send() == ["Running", "Suspended"]
+
+
+async def test_a_full_queue_drops_what_is_new(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("trainshed.controller.notifier.MOST_WAITING", 0)
+    found = await a_running_job()
+    found.notifier._in_namespace["ml"] = 1
+    found.notifier._seen.clear()
+    found.notifier._waiting.clear()
+    await found.harness.reconcile()
+    assert (await found.send(), found.results()) == ([], {"QueueFull": 1})
+
+
+async def test_at_the_end_no_further_message_is_begun():
+    found = await a_running_job()
+    await found.notifier.finish(1)
+    assert await found.send() == []
+    assert "notified" not in found.harness.job()["status"]
+
+
+async def test_a_job_that_was_deleted_is_forgotten():
+    found = await a_running_job()
+    assert KEY in found.notifier._seen
+    found.world.delete("tfjobs")
+    found.harness.hear()
+    await found.harness.reconcile()
+    assert found.notifier._seen == {}
+
+
+def test_a_slow_webhook_delays_no_other_and_the_end_waits_for_what_is_under_way():
+    async def story() -> tuple[list[str], list[str], bool]:
+        found = await a_running_job()
+        slow, release = [], asyncio.Event()
+        (item,) = found.notifier._waiting["team"].values()
+        found.notifier._waiting["slow"] = {item.snapshot.job.uid: item}
+        handle = found.notifier._handle
+
+        async def handling(name: str, one: object) -> None:
+            if name == "slow":
+                slow.append(name)
+                await release.wait()
+            else:
+                await handle(name, one)
+
+        found.notifier._handle = handling
+        task = asyncio.create_task(found.notifier.run())
+        found.world.now += timedelta(seconds=5)
+        await asyncio.sleep(5)
+        told = [message["state"] for message in found.team.got]
+        ending = asyncio.create_task(found.notifier.finish(60))
+        await asyncio.sleep(5)
+        waits = not ending.done()
+        release.set()
+        await ending
+        await found.notifier.finish(1)
+        task.cancel()
+        return told, slow, waits
+
+    assert in_virtual_time(story()) == (["Running"], ["slow"], True)
