@@ -39,7 +39,7 @@ def bind_address(text: str) -> tuple[str | None, int] | None:
     return host or None, int(found[3])
 
 
-#: The states of which webhooks may be told.
+#: The states of which webhooks may be notified.
 NOTIFY_STATES = ("Running", "Restarting", "Stalled", "Suspended", "Succeeded", "Failed")
 
 
@@ -75,7 +75,7 @@ class Config(msgspec.Struct, frozen=True):
     burst: int = 30
     #: The version of MPIJob that the cluster's CRD serves; v2beta1 is mpi-operator's and has a different schema.
     mpi_version: str = "v1"
-    #: The folder with the webhooks by name; empty: none is told anything. Of which states they are told, in which
+    #: The folder with the webhooks by name; empty: none is sent anything. Of which states they are sent, in which
     #: networks (CIDR) they may be besides the Internet, and the URL of `trainshed ui-server` for links.
     notify_webhooks: str = ""
     notify_states: tuple[str, ...] = NOTIFY_STATES

@@ -1,4 +1,4 @@
-"""A webhook is told about a job once, on a real API server, although the operator is killed again and again."""
+"""A webhook is sent about a job once, on a real API server, although the operator is killed again and again."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_webhook_is_told_once_although_operators_are_killed(
     flags = ("--no-leader-elect", f"--namespace={user.namespace}", f"--notify-webhooks={tmp_path}")
     begin = lambda *more: operators.begin(second_server.kubeconfig, *flags, *more)  # noqa: E731 - short
     operator = begin("--notify-allow=127.0.0.0/8")
-    names = {"told": "team", "lost": "nobody", "plain": ""}
+    names = {"told": "team", "lost": "missing", "plain": ""}
     with FakeKubelet(user) as kubelet:
         for name, webhook in names.items():
             job = pytorchjob(name, restart="Never", Master=1, Worker=1)

@@ -190,7 +190,7 @@ class Job(msgspec.Struct, frozen=True):
     With `track_results` a finalizer holds the pods of the role that defines success until the status has their results.
     `services` is the form of Services of the pods that are created next. `progress` is where the training reports,
     and `log_expression` its own expression for lines of its log. On `debug_port` of rank 0 PyTorch's debug server
-    listens. With `record` a record of the job is kept when it has ended. `notify` is the webhook that is told of it.
+    listens. With `record` a record of the job is kept when it has ended. `notify` is the webhook that is sent of it.
     """
 
     kind: str

@@ -43,7 +43,7 @@ FLAGS = (
         ["--notify-state", "notify_states"],
         multiple=True,
         callback=_states,
-        help="State of which webhooks are told (default: all). May be repeated, or a list separated by commas.",
+        help="State of which webhooks are sent (default: all). May be repeated, or a list separated by commas.",
     ),
     click.Option(
         ["--notify-allow"],

@@ -2,9 +2,9 @@
 
 The fact that a message is sent is stored before it is sent: as `status.notified` of the job, with an identity that only
 this message has and the resourceVersion as a precondition. What follows from a crash, by the place at which it happens:
-before that write, the next leader finds what is not told and tells it; after it the message is lost, unless it was sent
-already. After a lost answer to the write the job is read again: it says by the identity whether the message is ours to
-send. A request to a webhook is repeated only if the webhook has certainly not taken it.
+before that write, the next leader finds what is not sent and sends it; after it the message is lost, unless it was sent
+already. After a lost answer to the write the job is read again, and the identity says which process sends the message.
+A request to a webhook is repeated only if the webhook has certainly not taken it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from .workqueue import largest_share
 
 #: How long news wait for what follows at once, and the interval at which the queue is looked at, in seconds.
 GATHERING, LOOK = timedelta(seconds=2), 1.0
-#: The most jobs with something to tell, and the most requests to webhooks at a time.
+#: The most jobs with something to send, and the most requests to webhooks at a time.
 MOST_WAITING, AT_A_TIME = 10_000, 16
 #: The shortest time between two messages to a webhook in seconds: Slack takes one in a second.
 PACE = 1.0
@@ -66,7 +66,7 @@ SENT, FAILED, UNKNOWN, BAD, FULL, UNSTORED = RESULTS = (
 log = logging.getLogger(__name__)
 
 
-#: The news of a job that are told, with its status and the job.
+#: The news of a job that are sent, with its status and the job.
 Claimed = tuple[News, Status, Document]
 
 
@@ -86,7 +86,7 @@ class Courier(Protocol):
 
 
 class Desk(msgspec.Struct, frozen=True):
-    """What is told: the states, and the base URL of the page; and who hears of it: Events of jobs, and metrics."""
+    """What is sent: the states, and the base URL of the page; and who hears of it: Events of jobs, and metrics."""
 
     states: tuple[str, ...]
     page: str
@@ -96,12 +96,12 @@ class Desk(msgspec.Struct, frozen=True):
 
 
 class _Item:
-    """A job with something to tell. `ours` is whether this process has stored that state: nobody has told it before."""
+    """A job with news. `own_news` is whether this process has stored that state: no other one has sent it before."""
 
-    __slots__ = ("claimed", "due", "id", "news", "ours", "snapshot", "term")
+    __slots__ = ("claimed", "due", "id", "news", "own_news", "snapshot", "term")
 
-    def __init__(self, snapshot: Snapshot, news: News, due: datetime, term: int, *, ours: bool) -> None:
-        self.snapshot, self.news, self.due, self.term, self.ours = snapshot, news, due, term, ours
+    def __init__(self, snapshot: Snapshot, news: News, due: datetime, term: int, *, own_news: bool) -> None:
+        self.snapshot, self.news, self.due, self.term, self.own_news = snapshot, news, due, term, own_news
         self.id = secrets.token_hex(8)
         #: What was to be stored as told last, which may have been.
         self.claimed: Claimed | None = None
@@ -123,16 +123,16 @@ class Notifier(Observer):
     def on_reconcile(self, snapshot: Snapshot) -> None:
         """Check a job that is reconciled: another process may have stored its state, and ended."""
         if snapshot.job.notify:
-            self._saw(snapshot, snapshot.status, ours=False)
+            self._saw(snapshot, snapshot.status, own_news=False)
 
     def on_status_stored(self, snapshot: Snapshot, after: Status) -> None:
         """Check a job whose status has been stored."""
         if snapshot.job.notify:
             is_new = newsdesk.current(after) != newsdesk.current(snapshot.status)
-            self._saw(replace(snapshot, status=after), after, ours=is_new)
+            self._saw(replace(snapshot, status=after), after, own_news=is_new)
 
     def forget(self, key: JobKey, now: datetime) -> None:
-        """Forget a deleted job, but for what there is to tell of it."""
+        """Forget a deleted job, but for what there is to send of it."""
         del now
         self._seen.pop(key, None)
 
@@ -143,14 +143,14 @@ class Notifier(Observer):
         self._waiting.clear()
         self._in_namespace.clear()
 
-    def _saw(self, snapshot: Snapshot, status: Status, *, ours: bool) -> None:
+    def _saw(self, snapshot: Snapshot, status: Status, *, own_news: bool) -> None:
         job, found = snapshot.job, newsdesk.current(status)
         seen, now = (job.uid, job.notify, found), self._desk.now()
         if self._seen.get(job.key) == seen or job.policy.managed_elsewhere:
             return
         self._seen[job.key] = seen
         if found and newsdesk.due(found, None, now, self._desk.states):
-            self._enqueue(job.notify, _Item(snapshot, found, now + GATHERING, self._term, ours=ours))
+            self._enqueue(job.notify, _Item(snapshot, found, now + GATHERING, self._term, own_news=own_news))
 
     def _enqueue(self, name: str, item: _Item) -> None:
         job = item.snapshot.job
@@ -226,7 +226,7 @@ class Notifier(Observer):
             await self._send(name, webhook, item, claimed)
 
     async def _claim(self, name: str, item: _Item) -> Claimed | None:
-        """Store that the news of a job are told; return them if so, None if there is nothing to tell, or not yet."""
+        """Store that the news of a job are sent; return them if so, None if there is nothing to send, or not yet."""
         job, left = item.snapshot.job, TRIES
         while True:
             left -= 1
@@ -269,11 +269,11 @@ class Notifier(Observer):
         return item.claimed
 
     def _of_deleted(self, item: _Item) -> Claimed | None:
-        """Return the news of a job that was deleted before they were told, if nobody else can have told them.
+        """Return the news of a job that was deleted before they were sent, if no other process can have sent them.
 
         Since this process led last another one may have told them.
         """
-        return (item.news, item.snapshot.status, {}) if item.ours and item.term == self._term else None
+        return (item.news, item.snapshot.status, {}) if item.own_news and item.term == self._term else None
 
     async def _send(self, name: str, webhook: Webhook, item: _Item, claimed: Claimed) -> None:
         job = item.snapshot.job
@@ -318,4 +318,4 @@ def make_notifier(
 
 
 class _Dropped(Exception):
-    """The API server has stored the status without what was told."""
+    """The API server has stored the status without what was sent."""

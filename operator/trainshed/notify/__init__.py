@@ -1,1 +1,1 @@
-"""Messages about jobs to people: what is told and when, in which form, and to whom. It knows no API server."""
+"""Messages about jobs to people: what is sent and when, in which form, and to whom. It knows no API server."""

@@ -21,12 +21,12 @@ from trainshed.views.chapter import Chapter, Story
 #: The most characters of a line, lines of a chapter, chapters, and bytes of all lines, for a reader with a phone. The
 #: whole is below the limits of the receivers, 3,000 characters of a block of Slack and 28 KB of a card of Teams.
 MOST_CHARACTERS, MOST_LINES, MOST_CHAPTERS, MOST_BYTES = 250, 8, 12, 10_000
-#: The part of the story that says what the job was given: whoever reads the message knows it.
+#: The part of the story that says what the job was given: the reader knows it.
 LEFT_OUT = ("Asked for",)
 
 
 class Message(msgspec.Struct, frozen=True):
-    """What is told of a job: `id` is the same in all copies of a message, `url` is that of its page."""
+    """What is sent of a job: `id` is the same in all copies of a message, `url` is that of its page."""
 
     id: str
     time: datetime

@@ -1,4 +1,4 @@
-"""Which changes of a job are told: one message for each, and few about a job that restarts again and again."""
+"""Which changes of a job are sent: one message for each, and few about a job that restarts again and again."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from trainshed.api.job import Document
 from trainshed.api.status import ConditionType, Status
 from trainshed.config import NOTIFY_STATES
 
-#: The field of a job's status with what was told last. Only the operator that tells writes and reads it.
+#: The field of a job's status with what was sent last. Only the operator that tells writes and reads it.
 FIELD = "notified"
-#: The age from which nothing is told any more: it is no news, as after an outage, or for a job that is annotated late.
+#: The age from which nothing is sent any more: it is no news, as after an outage, or for a job that is annotated late.
 MAX_AGE = timedelta(hours=1)
-#: Restarts within this time after one that was told are not told.
+#: Restarts within this time after one that was sent are not told.
 TOGETHER = timedelta(minutes=10)
 
 
@@ -29,7 +29,7 @@ class News(msgspec.Struct, frozen=True):
 
 
 class Notified(msgspec.Struct, frozen=True):
-    """What was told last: `id` is that of the message, `restart` the time of the last message about a restart."""
+    """What was sent last: `id` is that of the message, `restart` the time of the last message about a restart."""
 
     state: str
     since: datetime
@@ -38,7 +38,7 @@ class Notified(msgspec.Struct, frozen=True):
 
 
 def current(status: Status) -> News | None:
-    """Return what there is to tell of a job; None in a state of which nothing is told.
+    """Return what there is to send of a job; None in a state of which nothing is sent.
 
     A job that is created suspended, as those of a queue are, has not been suspended. One that recovers does not run.
     """
@@ -55,7 +55,7 @@ def current(status: Status) -> News | None:
 
 
 def due(news: News, told: Notified | None, now: datetime, states: Collection[str]) -> datetime | None:
-    """Return from which time the news are told, which may be over; None if never."""
+    """Return from which time the news are sent, which may be over; None if never."""
     if news.state not in states or now - news.since > MAX_AGE:
         return None
     if told is None:
@@ -69,7 +69,7 @@ def due(news: News, told: Notified | None, now: datetime, states: Collection[str
 
 
 def parse_told(document: Document) -> Notified | None:
-    """Return what a job says was told last, None if nothing; others may have written it."""
+    """Return what a job says was sent last, None if nothing; others may have written it."""
     found = as_mapping(as_mapping(document.get("status")).get(FIELD))
     since = parse_time(found.get("since"))
     if since is None:

@@ -1,4 +1,4 @@
-"""Each change of a job that asks is told at most once, whatever fails in between; others cost nothing."""
+"""Each change of a job that asks is sent at most once, whatever fails in between; others cost nothing."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Told:
         self.harness.reconciler._metrics = Observers(self.harness.metrics, self.notifier)
 
     async def send(self, seconds: float = 5) -> list[str]:
-        """Send what is due after some seconds; return the states that the team was told so far."""
+        """Send what is due after some seconds; return the states that the team was sent so far."""
         self.world.now += timedelta(seconds=seconds)
         await self.notifier.flush()
         self.harness.hear()

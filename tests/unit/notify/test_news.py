@@ -1,4 +1,4 @@
-"""A state is told once, and a job that restarts again and again is told of rarely."""
+"""A state is sent once, and a job that restarts again and again is sent of rarely."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ NOTIFY_VALUE = "notify of the chart"
 
 
 def notify_disabled(facts: Facts) -> tuple[Event, ...]:
-    """Return a Warning if the job asks to tell a webhook and the operator runs without --notify-webhooks."""
+    """Return a Warning if the job asks to send a webhook and the operator runs without --notify-webhooks."""
     if facts.snapshot.job_defaults.notify or not facts.job.annotations.get(NOTIFY):
         return ()
     message = f"{NOTIFY} has no effect: the operator runs without --notify-webhooks ({NOTIFY_VALUE})"
