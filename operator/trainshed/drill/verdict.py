@@ -214,7 +214,7 @@ def _progress(fault: AnyFault, base: Observation, seen: Observation, *, loads: b
 
 
 def _unclear(seen: Observation, start: Start) -> Statement:
-    """Return that nobody can say whether it was resumed, and why."""
+    """Return that it is not known whether it was resumed, and why."""
     first = seen.after[0]
     why = "more was printed than is read, and so what it said before is not known"
     if not first.skipped:

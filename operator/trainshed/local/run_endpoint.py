@@ -59,7 +59,7 @@ class RunTokens:
 
 #: Is called with a report, and the name and the uid of the pod that it came from.
 Heard: TypeAlias = Callable[[TrainerStatus, tuple[str, str]], None]
-#: The reports of a job that are taken if somebody hears them, a second and at once: all that a program can send.
+#: The reports of a job that are taken for a drill, a second and at once: all that a program can send.
 ALL = (1_000.0, 1_000)
 
 
