@@ -290,7 +290,6 @@ def test_ctrl_c_ends_a_drill_and_all_replicas(drills, number):
             if "it saved" in line:
                 break
         drill.send_signal(number)
-        drill.send_signal(number)
         _, errors = drill.communicate(timeout=SOON)
     assert drill.returncode == 130
     assert errors.startswith(f"interrupted; logs and checkpoints until then: {drills.kept}")
