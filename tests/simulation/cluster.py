@@ -14,6 +14,7 @@ from trainshed.api.framework import Framework
 from trainshed.client.transport import Request
 from trainshed.config import from_settings
 from trainshed.controller.manager import Operator
+from trainshed.controller.observer import Observer, Observers
 from trainshed.frameworks import served
 from trainshed.memory.garbage_collector import GarbageCollector
 from trainshed.memory.server import Server
@@ -112,6 +113,8 @@ class OperatorProcess:
         self.settings: dict[str, Any] = {}
         self.operator: Operator | None = None
         self.transport: SimulatedTransport | None = None
+        #: Makes what hears of the decisions of a process, if that is wanted.
+        self.listener: Callable[[], Observer] | None = None
         self._loop = loop
         self._server = server
         self._network = network
@@ -173,6 +176,10 @@ class OperatorProcess:
         self.operator = Operator(config, self._frameworks, self.transport, clock)
         # In virtual time the loop never lags; the monitor would be every second step of a run.
         self.operator._lag_monitor.run = asyncio.Event().wait  # type: ignore[method-assign,assignment]
+        if self.listener:
+            hears = self.listener()
+            for namespaced in self.operator._caches.all.values():
+                namespaced.reconciler._metrics = Observers(namespaced.reconciler._metrics, hears)
         self._loop.create_task(self.operator.start())
 
     async def _end(self) -> None:

@@ -21,6 +21,7 @@ from trainshed.frameworks import served
 
 from .cluster import Cluster, OperatorProcess
 from .faults import Faults
+from .kept_decisions import KeptDecisions
 from .network_faults import FaultyNetwork
 from .nodes import GangScheduler, Nodes
 from .schedule import TRACK_RESULTS, JobRequest, Schedule
@@ -48,6 +49,8 @@ BUCKETS = (1, 5, 10, 30, math.inf)
 #: Seconds from an event to the operator's reaction, where nothing delays a request.
 REACTION = 1.0
 REFUSALS = (403, 409, 422)
+#: Of the decisions of a process about a job one in this number is planned again, besides its first ones.
+EVERY = 5
 #: Seconds between the two clean-ups at the end.
 CLEAN_UP = 4.0
 #: One in this number of runs creates one Service for a job by default.
@@ -111,6 +114,7 @@ class Run:
         self._last_change = self._last_by_user = self._last_refusal = self._took = 0.0
         self._refused = (0.0, 0.0)
         self._counts: Counter[str] = Counter()
+        self._kept: list[KeptDecisions] = []
         observe_changes(self._cluster.server, self._observe)
         observe_requests(self._cluster.server, self._observe_request)
 
@@ -125,6 +129,10 @@ class Run:
             self._violation("V10", "the operator", f"{error.get('message')}: {error.get('exception')!r}")
         self._cluster.loop.errors.clear()
         self._cluster.close()
+        for kept in self._kept:
+            self._counts += kept.counts
+            for wrong in kept.wrong:
+                self._violation("V16", "a kept decision", wrong)
         self._counts.update({f"faults/{name}": count for name, count in self._network.injected.items()})
         self._counts[f"quiet/within {next(bound for bound in BUCKETS if self._took <= bound)} s"] = 1
         self._counts["requests"] = len(self._requests)
@@ -139,6 +147,7 @@ class Run:
             operator.settings["leader_elect"] = self._schedule.operators > 1
             operator.settings["track_results"] = self._track_results
             operator.settings["gang_scheduler"] = self._schedule.gang
+            operator.listener = self._listener
             operator.settings["services"] = "Replica" if self._schedule.seed % SERVICE_FORMS else "Job"
             operator.start()
         for step in self._schedule.steps:
@@ -228,6 +237,11 @@ class Run:
         first.start()
         self._cluster.loop.run_for(NEW_OPERATOR)
         self._auditor.at_rest(since)
+
+    def _listener(self) -> KeptDecisions:
+        """Return what keeps the decisions of a process, each process its own."""
+        self._kept.append(KeptDecisions(EVERY))
+        return self._kept[-1]
 
     def _kill(self, process: str, seconds: float) -> None:
         operator = next(operator for operator in self._cluster.operators if operator.name == process)

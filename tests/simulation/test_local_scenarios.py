@@ -279,7 +279,8 @@ def on_this_machine(request: JobRequest, happenings: tuple[Happening, ...], fold
 
     def begin() -> None:
         Kubelet(shared)
-        controller = LocalController(cluster.server, Scope(FRAMEWORKS, JobDefaults()), SimpleNamespace(now=now), None)
+        clock, scope = SimpleNamespace(now=now), Scope(FRAMEWORKS, JobDefaults())
+        controller = LocalController(cluster.server, scope, clock, None, tasks.LocalObserver())
         tasks.start(controller.start(), "controller")
         cluster.apply(request.document())
 

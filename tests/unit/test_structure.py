@@ -34,6 +34,8 @@ SMALL_MODULES = {
     "trainshed.local.last_pods": "how long a run waits for its last pods, apart from how it waits",
     "trainshed.local.node.container_output": "what becomes of output, apart from the order of containers",
     "trainshed.local.stack_report": "what is read when the user asks, apart from the order of a run",
+    "trainshed.local.decision_log": "what is kept for replays, apart from the order of a run",
+    "trainshed.decisions.again": "what is decided again, apart from how it is printed",
     "trainshed.local.history": "what is kept for reports, apart from the order of a run",
     "trainshed.local.training_progress": "what an output says of the training, apart from how it is printed",
     "trainshed.local.launcher.marks": "how processes are distinguished, apart from how they are isolated",

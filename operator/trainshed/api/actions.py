@@ -252,7 +252,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     `pods_to_verify` are the names of pods that must be read from the API server before the plan is used, because they
     may still exist. `events_to_read` is the uid of the PodGroup whose Events must be read; "" for none. `nodes_to_read`
-    are those on which replicas failed and of which the plan needs a report.
+    are those on which replicas failed and of which the plan needs a report. `rule` names the rule that decided.
     """
 
     status: Status
@@ -262,3 +262,4 @@ class Plan(msgspec.Struct, frozen=True):
     pods_to_verify: tuple[str, ...] = ()
     events_to_read: str = ""
     nodes_to_read: tuple[str, ...] = ()
+    rule: str = ""

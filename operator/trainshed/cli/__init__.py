@@ -15,6 +15,7 @@ JOBS = {
     "ui": ("ui", "Show jobs in the browser"),
     "logs": ("logs", "Print output of replicas"),
     "report": ("report", "Write a post-mortem"),
+    "replay": ("replay", "Say why, decision by decision"),
     "stacks": ("stacks", "Show what hangs, and where"),
     "top": ("top", "Show what replicas use"),
     "events": ("events", "Show Events of job and pods"),

@@ -21,6 +21,7 @@ from trainshed.api.actions import (
     DeleteDependent,
     DeleteJob,
     DeletePod,
+    Plan,
     Snapshot,
 )
 from trainshed.api.job import JobKey
@@ -298,6 +299,9 @@ class Metrics:
     def count_notification(self, result: str) -> None:
         """Count a message to a webhook by what became of it."""
         self._notifications.labels(result).inc()
+
+    def on_decision(self, snapshot: Snapshot, plan: Plan) -> None:
+        """Count nothing: what a decision has changed is counted when it is done."""
 
     def on_status_stored(self, snapshot: Snapshot, after: Status) -> None:
         """Count what changed between the snapshot's status and the stored one."""

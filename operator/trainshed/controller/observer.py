@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Protocol
 
-from trainshed.api.actions import Action, Snapshot
+from trainshed.api.actions import Action, Plan, Snapshot
 from trainshed.api.job import JobKey
 from trainshed.api.status import Status
 from trainshed.client import ApiError
@@ -38,6 +38,10 @@ class Observer(Protocol):
 
     def on_status_stored(self, snapshot: Snapshot, after: Status) -> None:
         """Count what changed between the snapshot's status and the stored one."""
+        return
+
+    def on_decision(self, snapshot: Snapshot, plan: Plan) -> None:
+        """Hear of a plan whose status is stored, or need not be stored yet, before anything else of it is done."""
         return
 
     def count_action(self, snapshot: Snapshot, action: Action, *, success: bool) -> None:
@@ -92,6 +96,11 @@ class Observers(Observer):
         """Tell all."""
         for one in self._all:
             one.on_status_stored(snapshot, after)
+
+    def on_decision(self, snapshot: Snapshot, plan: Plan) -> None:
+        """Tell all."""
+        for one in self._all:
+            one.on_decision(snapshot, plan)
 
     def count_action(self, snapshot: Snapshot, action: Action, *, success: bool) -> None:
         """Tell all."""

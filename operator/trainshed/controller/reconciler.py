@@ -212,7 +212,7 @@ class Reconciler:
         return result
 
     async def _execute(self, key: JobKey, snapshot: Snapshot, plan: Plan, hidden: LabelRemoved | None) -> Result:
-        actions, update_at = self._executor.updates.due(key, plan.actions, snapshot.now)
+        decided, (actions, update_at) = plan, self._executor.updates.due(key, plan.actions, snapshot.now)
         plan = replace(plan, actions=actions)
         creating = sum(isinstance(action, CreatePod) for action in plan.actions) >= job_conditions.MANY
         later = self._debounce.until(
@@ -223,6 +223,7 @@ class Reconciler:
         else:
             await self._store_planned_status(key, snapshot, plan)
             self._debounce.stored(key, snapshot.status, snapshot.now, creating=creating)
+        self._metrics.on_decision(snapshot, decided)
         for event in plan.events:
             if event.key or not later:  # others are recorded once, with the status that they belong to
                 self._recorder.record(snapshot.job, event)

@@ -12,6 +12,7 @@ from trainshed.client.client import ApiClient
 from trainshed.client.flow_control import TokenBucket
 from trainshed.client.transport import RestClient
 from trainshed.controller.namespaces import Controller, Scope
+from trainshed.controller.observer import Observer, Observers
 from trainshed.memory.in_process import MemoryTransport
 from trainshed.memory.server import Server
 from trainshed.process import Clock
@@ -25,14 +26,20 @@ if TYPE_CHECKING:
 
 
 class LocalController:
-    """Reconciles the jobs on a server until it is closed; their trainings report to the endpoint, if there is one."""
+    """Reconciles the jobs on a server until it is closed; their trainings report to the endpoint, if there is one.
 
-    def __init__(self, server: Server, scope: Scope, clock: Clock, endpoint: RunEndpoint | None) -> None:
+    `decisions` hears what is decided.
+    """
+
+    def __init__(
+        self, server: Server, scope: Scope, clock: Clock, endpoint: RunEndpoint | None, decisions: Observer
+    ) -> None:
         address = endpoint.address if endpoint else ""
         defaults = msgspec.structs.replace(scope.job_defaults, progress_logs=True, progress_server=address)
         scope = msgspec.structs.replace(scope, job_defaults=defaults)
         client = ApiClient(RestClient(MemoryTransport(server)), TokenBucket())
-        self._controller = Controller(client, scope, tasks.LocalObserver(), clock.now)
+        observer = Observers(tasks.LocalObserver(), decisions)
+        self._controller = Controller(client, scope, observer, clock.now)
         self._controller.watch_pod_groups(())
         only = self._controller.caches.all[""]
         self._cache, self.watched = only.cache, (only.cache, only.reconciler.watchers)

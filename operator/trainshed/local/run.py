@@ -33,6 +33,7 @@ from trainshed.process import Clock
 
 from . import summary, tasks
 from .cluster import LocalCluster
+from .decision_log import DecisionLog
 from .direction import Direction, Director
 from .failure_injection import FailureInjector
 from .history import HistoryKeeper
@@ -105,6 +106,7 @@ class LocalRun:
         self._injector = FailureInjector(options.failures, logs, self._kill)
         self._kubelet: Kubelet | None = None
         self._history = HistoryKeeper([framework.kind for framework in self._frameworks], self._clock.now)
+        self._decisions = DecisionLog(self._folder.path, self._output.say)
         self._report: StackReport | None = None
         self._created: set[str] = set()
         self._changed = 0.0
@@ -129,6 +131,7 @@ class LocalRun:
         except Refused as error:
             raise Refused(self._faults.sentence() or str(error)) from self._faults.first or error
         finally:
+            self._decisions.close()
             self._output.close()
             if note := self._folder.close():
                 self._lines.line(f"note: {note}")
@@ -156,7 +159,7 @@ class LocalRun:
                 )
                 server.start()
             scope = Scope(self._frameworks, self._options.job_defaults)
-            controller = LocalController(self._cluster.server, scope, self._clock, endpoint)
+            controller = LocalController(self._cluster.server, scope, self._clock, endpoint, self._decisions)
             self._progress.report = controller.report
             self._cluster.listeners += [self._on_change, self._history.on_change]
             await controller.start()

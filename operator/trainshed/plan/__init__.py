@@ -51,8 +51,11 @@ def plan(snapshot: Snapshot) -> Plan:
     """
     facts = Facts(restore_attempts(_keep_form(snapshot)))
     rule, found = next((rule, result) for rule in RULES if (result := rule(facts)))
-    if rule is not skip_unmanaged:
-        found = _with_report(snapshot, replace(found, status=conditions.with_state(found.status)))
+    if rule is skip_unmanaged:
+        found = replace(found, rule=rule.__name__)
+    else:
+        named = replace(found, status=conditions.with_state(found.status), rule=rule.__name__)
+        found = _with_report(snapshot, named)
         found = replace(found, status=hangs.with_stragglers(snapshot, found.status))
         if found.status != snapshot.status:  # time that passes is no reason to write a status
             found = replace(found, status=with_time_spent(facts, found.status))

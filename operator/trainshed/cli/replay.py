@@ -1,0 +1,156 @@
+"""`trainshed replay`: why the operator did what it did to a job, decision by decision."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+import click
+
+from trainshed.api.foreign_text import one_line
+from trainshed.client.job_reader import NoSuchJob
+from trainshed.decisions import again
+from trainshed.decisions.recording import FILE, MOST_LINE, MOST_READ, Decision, Recording, recordings
+from trainshed.decisions.steps import Step, about_pod, as_json, clock, steps, why_deleted
+
+#: A time of day, and a time as the output and RFC 3339 have it.
+TIME_OF_DAY = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?Z?")
+#: The exit code if the installed version would decide otherwise.
+OTHERWISE = 3
+
+
+@click.command()
+@click.argument("job", default="")
+@click.option(
+    "--run", "folder", type=click.Path(path_type=Path), required=True, help="The folder that trainshed run names."
+)
+@click.option(
+    "--at", default="", metavar="TIME", help="The decision that held then: RFC 3339, or a time of day in UTC."
+)
+@click.option("--pod", default="", metavar="NAME", help="Only what is about this pod: why was it deleted?")
+@click.option("--with-this-version", is_flag=True, help="Where the installed version would decide otherwise.")
+@click.option("-o", "--output", type=click.Choice(("text", "json")), default="text", help="Form.")
+def replay(  # noqa: PLR0913 - options of the command
+    job: str, *, folder: Path, at: str, pod: str, with_this_version: bool, output: str
+) -> None:
+    """Show what the operator decided about a job, and why: what it saw, which rule applied, what it did.
+
+    The decisions are those that a run on this machine has kept in its folder. Values of variables, commands and
+    arguments are not in them. With --with-this-version the exit code is 3 if a decision would be another one.
+    """
+    try:
+        found = chosen(recordings(_lines(folder)), job)
+    except (NoSuchJob, OSError) as error:
+        raise click.ClickException(one_line(str(error))) from error
+    show: Callable[[], Iterator[str]]
+    if with_this_version:
+        others = [*again.differences(found.decisions)]
+        show = (lambda: _others_as_json(others)) if output == "json" else (lambda: _others(found, others))
+        for line in show():
+            click.echo(line)
+        raise SystemExit(OTHERWISE if others else 0)
+    told = [*steps(found.decisions)]
+    selected = about_pod(told, pod) if pod else told
+    if at:
+        selected = _in_force(selected, _time(at, told[0].time))
+    answers = why_deleted(found.decisions, pod) if pod else []
+    if output == "json":
+        click.echo(json.dumps({"steps": [*map(as_json, selected)], "deleted": answers}, indent=2))
+        return
+    for line in text(found, selected, answers):
+        click.echo(line)
+
+
+def _lines(folder: Path) -> list[bytes]:
+    """Return the lines of a run; raises `NoSuchJob` and OSError."""
+    file = folder / FILE
+    if not file.is_file():
+        raise NoSuchJob(f"{folder} has no {FILE}: it is no folder of a run, or one of an earlier version")
+    if file.stat().st_size > MOST_READ:
+        raise NoSuchJob(f"{file} is too large for what a run writes")
+    with file.open("rb") as opened:
+        return [*iter(lambda: opened.readline(MOST_LINE), b"")]
+
+
+def chosen(found: Sequence[Recording], name: str) -> Recording:
+    """Return the recording of the job with this name, or the only one; raises `NoSuchJob`."""
+    named = [one for one in found if name in ("", one.name, f"{one.kind.lower()}/{one.name}")]
+    if len(named) == 1:
+        return named[0]
+    known = ", ".join(f"{one.kind.lower()}/{one.name}" for one in islice(found, 10)) or "none"
+    raise NoSuchJob(f"name one of the jobs whose decisions are kept: {known}")
+
+
+def _time(written: str, first: datetime) -> datetime:
+    """Return the time that a user means; a time of day is on the day of the first decision, to its last second."""
+    if parts := TIME_OF_DAY.fullmatch(written):
+        hour, minute, second = (int(part or 59) for part in parts.groups())
+        try:
+            return first.replace(hour=hour, minute=minute, second=second, microsecond=999_999)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--at") from error
+    try:
+        time = datetime.fromisoformat(written)
+    except ValueError as error:
+        message = f"{written!r} is no time: write it like 2026-01-31T10:20:30Z or 10:20:30"
+        raise click.BadParameter(message, param_hint="--at") from error
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _in_force(found: Sequence[Step], time: datetime) -> list[Step]:
+    """Return the last step that is not later than a time."""
+    before = [step for step in found if step.time <= time]
+    if not before:
+        message = f"the first decision that is kept was made at {clock(found[0].time)}" if found else "there is none"
+        raise click.ClickException(message)
+    return before[-1:]
+
+
+def text(recording: Recording, found: Sequence[Step], answers: Sequence[str]) -> Iterator[str]:
+    """Yield the lines about steps of a recording, and the answers about a pod."""
+    yield f"{recording.kind} {recording.namespace}/{recording.name}: {_span(recording.decisions)}"
+    for step in found:
+        yield ""
+        yield f"{clock(step.time)}  decision {step.n}"
+        for title, sentences in (("note", step.notes), ("fact", step.facts)):
+            yield from (f"  {title:<6} {one_line(sentence)}" for sentence in sentences)
+        yield f"  rule   {one_line(step.rule)}: {one_line(step.why)}"
+        yield from (f"  action {one_line(sentence)}" for sentence in step.actions)
+    if answers:
+        yield ""
+        yield from map(one_line, answers)
+    elif not found:
+        yield "no decision is about that pod"
+
+
+def _span(decisions: Sequence[Decision]) -> str:
+    count = f"{len(decisions)} decision{'s' if len(decisions) > 1 else ''}"
+    return f"{count}, {clock(decisions[0].time)} to {clock(decisions[-1].time)}"
+
+
+def _others(recording: Recording, others: Sequence[again.Otherwise]) -> Iterator[str]:
+    known = sum(one.saw is not None for one in recording.decisions)
+    yield f"{recording.kind} {recording.namespace}/{recording.name}: {_span(recording.decisions)}"
+    yield f"planned again by this version: {known}, decided otherwise: {len(others)}"
+    for one in others:
+        decision = one.decision
+        yield ""
+        yield f"{clock(decision.time)}  decision {decision.n}: version {decision.version or '?'} by {decision.rule}"
+        yield f"  this version: by {one.rule}"
+        for part in one.parts:
+            if part != "rule":
+                yield f"  {part} then: {one_line(json.dumps(decision.plan.get(part)))}"
+                yield f"  {part} now:  {one_line(json.dumps(one.plan.get(part)))}"
+
+
+def _others_as_json(others: Sequence[again.Otherwise]) -> Iterator[str]:
+    found = [
+        {"n": one.decision.n, "time": one.decision.time.isoformat(), "version": one.decision.version}
+        | {"then": {"rule": one.decision.rule, **one.decision.plan}, "now": {"rule": one.rule, **one.plan}}
+        for one in others
+    ]
+    yield json.dumps({"otherwise": found}, indent=2)

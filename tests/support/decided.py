@@ -1,0 +1,11 @@
+"""What the planner sees of a job of three replicas that run, of which one is then killed."""
+
+from __future__ import annotations
+
+from support.builders import T0, a_job, a_pod, at, pods_of, running, seen
+from support.replace import replace
+
+JOB = a_job("PyTorchJob", master=1, worker=2, restart="ExitCode", created=T0)
+RUNS = replace(seen(JOB, *pods_of(JOB)), status=running(JOB), pods=tuple(pods_of(JOB)), now=at(10))
+DIED = a_pod("worker-1", "Failed", code=137, ended=60, container="pytorch", why="OOMKilled")
+FAILED = replace(RUNS, pods=tuple(pods_of(JOB, DIED)), now=at(61))
