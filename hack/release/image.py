@@ -61,7 +61,7 @@ def write(saved: Mapping[str, Path], archive: Path, version: str, time: int) -> 
         with tarfile.open(path) as tar:
             read = lambda name, tar=tar: tar.extractfile(name).read()  # noqa: E731 - while the archive is open
             (listed,) = json.loads(read("manifest.json"))
-            layers = [stored(LAYER, gzip.compress(_unpacked(read(name)), mtime=time)) for name in listed["Layers"]]
+            layers = [stored(LAYER, gzip.compress(_unpacked(read(name)), 6, mtime=time)) for name in listed["Layers"]]
             config = stored(CONFIG, read(listed["Config"]))
         content = {"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers}
         platform = {"os": "linux", "architecture": processor}
