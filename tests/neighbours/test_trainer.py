@@ -1,4 +1,4 @@
-"""What we make of a TrainJob is what Trainer's own code makes of it, for the table of tests/support/trainjobs.py."""
+"""What Trainshed makes of TrainJobs is what Trainer's own code makes of them (tests/support/trainjobs.py)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from trainshed.trainjob.builtin_runtimes import RUNTIMES
 from trainshed.trainjob.losses import NotConvertible
 from trainshed.trainjob.renderer import Rendered
 
-#: The table, and what our examples become.
+#: The table, and what the examples become.
 ALL = {**CASES, **dict(converted_examples())}
-#: The volumes of Trainer's policy for MPI; ours are those of MPIJobs.
+#: The volumes of Trainer's policy for MPI; MPIJobs have others.
 OF_MPI = ("mpi-ssh-auth", "mpi-hostfile")
 #: Minutes that two cores take to build Trainer's runtime framework, of which most are for its dependencies.
 MINUTES = 10
@@ -62,12 +62,12 @@ def plain(container: dict) -> dict:
 
 @pytest.mark.parametrize("name", ALL)
 def test_pods_are_those_of_trainer(theirs, name):
-    ours = rendered(name)
+    made = rendered(name)
     assert "refused" not in theirs[name]
     objects = {item["kind"]: item for item in theirs[name]["objects"]}
     jobs = objects["JobSet"]["spec"]["replicatedJobs"]
-    assert [job["name"] for job in jobs] == [role.name for role in ours.roles]
-    for job, role in zip(jobs, ours.roles, strict=True):
+    assert [job["name"] for job in jobs] == [role.name for role in made.roles]
+    for job, role in zip(jobs, made.roles, strict=True):
         spec = job["template"]["spec"]
         assert (spec["parallelism"], spec["completions"], job.get("replicas", 1)) == (
             role.count, role.count, role.replicas,
@@ -79,9 +79,9 @@ def test_pods_are_those_of_trainer(theirs, name):
         assert (volumes, {key: value for key, value in pod.items() if value}) == (
             role.template["spec"].get("volumes") or [], {key: value for key, value in mine.items() if value},
         )  # fmt: skip
-    assert objects["JobSet"]["metadata"].get("labels", {}) == (ours.metadata.get("labels") or {})
+    assert objects["JobSet"]["metadata"].get("labels", {}) == (made.metadata.get("labels") or {})
     hostfile = objects.get("ConfigMap", {}).get("data", {}).get("hostfile", "")
-    assert hostfile.splitlines() == [*(ours.hosts if ours.policy == "mpi" else ())]
+    assert hostfile.splitlines() == [*(made.hosts if made.policy == "mpi" else ())]
 
 
 @pytest.mark.parametrize("name", REFUSED)

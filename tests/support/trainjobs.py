@@ -1,4 +1,4 @@
-"""TrainJobs with their runtimes, for what Trainer and we make of them: a table that covers its unit tests."""
+"""TrainJobs with their runtimes, for what Trainer and Trainshed make of them: a table that covers its unit tests."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ CASES: dict[str, tuple[dict, dict | None]] = {
     "suspended, with a deadline": (a_trainjob(trainer={}, suspend=True, activeDeadlineSeconds=5), None),
 }  # fmt: skip
 
-#: What Trainer's webhook refuses, and we with the path of the field.
+#: What Trainer's webhook refuses, and Trainshed with the path of the field.
 REFUSED: dict[str, tuple[dict, dict | None, str]] = {
     "PET_NNODES": (a_trainjob(trainer={"env": [{"name": "PET_NNODES", "value": "1"}]}), None,
                    "spec.trainer.env[0].name"),
