@@ -57,7 +57,7 @@ class Drills:
 
     def run(self, job: dict, *arguments: str, **how) -> subprocess.CompletedProcess[str]:
         command = self.command(job, *arguments, **how)
-        return subprocess.run(command, capture_output=True, text=True, timeout=4 * SOON, check=False, cwd=self.folder)
+        return subprocess.run(command, capture_output=True, text=True, timeout=10 * SOON, check=False, cwd=self.folder)
 
     def verdicts(self, job: dict, *names: str) -> tuple[int, dict[str, dict]]:
         """Return the exit code, and the verdicts by the name of the fault."""
