@@ -25,7 +25,7 @@ class BadWebhook(Exception):
 
 
 class Webhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where messages go: `format` is one of `FORMATS`, `namespaces` are those whose jobs may use it, all if empty."""
+    """Where messages go: `format` is one of `FORMATS`, only jobs of its `namespaces` use it, or all if empty."""
 
     url: str
     format: str = "json"
