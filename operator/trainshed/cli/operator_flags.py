@@ -24,9 +24,8 @@ RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9./]*[a-z0-9])?", re.ASCII)
 #: The host of a Service, with its namespace, and a port.
 PROGRESS_SERVER = re.compile(r"([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\.){2}svc:[0-9]{1,5}", re.ASCII)
 #: The values that Go's `strconv.ParseBool` accepts.
-TRUTH = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
-    ("0", "f", "F", "FALSE", "false", "False"), False
-)
+TRUTH = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True)
+TRUTH |= dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False)
 
 
 class GoStyleCommand(click.Command):
