@@ -21,7 +21,7 @@ MANIFESTS = ROOT / "manifests"
 #: The CRDs are applied separately and first: kubectl apply -f crds/
 WITHOUT_CRDS = "crds.install=false"
 #: The releases of overlays that do not use the default release.
-RELEASES = {"v1": Release(namespace="kubeflow")}
+RELEASES = dict.fromkeys(("v1", "kubeflow"), Release(namespace="kubeflow"))
 KUSTOMIZATION = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
 BASE_COMMENT = "The operator for all namespaces: kubectl apply -f crds/ and then kubectl apply -k manifests/\n"
 

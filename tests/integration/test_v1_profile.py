@@ -18,7 +18,8 @@ from testbed.binaries import binary
 from testbed.control_plane import ControlPlane
 
 ROOT = Path(__file__).parents[2]
-PROFILE = str(ROOT / "manifests" / "overlays" / "v1")
+PROFILES = {name: str(ROOT / "manifests" / "overlays" / name) for name in ("v1", "kubeflow")}
+INJECT, PART_OF = "sidecar.istio.io/inject", "app.kubernetes.io/part-of"
 ACCOUNT = "system:serviceaccount:kubeflow:training-operator"
 APPS, RBAC = "/apis/apps/v1/namespaces/kubeflow/deployments", "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kubeflow/leases/trainshed"
@@ -60,8 +61,9 @@ def train(user: UserClient, *jobs: dict) -> None:
             eventually(lambda kind=kind, name=name: user.state(kind, name) == "Succeeded", 20)
 
 
-def test_the_v1_profile_differs_only_in_names(tmp_path: Path):
-    command = [binary("kube", "kubectl"), "kustomize", PROFILE]
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_v1_profile_differs_only_in_names(tmp_path: Path, profile: str):
+    command = [binary("kube", "kubectl"), "kustomize", PROFILES[profile]]
     done = subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True)
     found = list(yaml.safe_load_all(done.stdout))
     assert {item["metadata"].get("namespace", "kubeflow") for item in found} == {"kubeflow"}
@@ -72,11 +74,15 @@ def test_the_v1_profile_differs_only_in_names(tmp_path: Path):
     parts = ("lease", "mpi", "service-accounts", "annotations", "jobs-edit", "jobs-view")
     more = {f"training-operator-{what}" for what in parts}
     assert names == {"training-operator", *more, *people}
+    assert {item["metadata"]["labels"].get(PART_OF) for item in found} == {
+        "kubeflow" if profile == "kubeflow" else None
+    }
     subjects = [subject for item in found for subject in item.get("subjects", ())]
     assert {(subject["name"], subject["namespace"]) for subject in subjects} == {("training-operator", "kubeflow")}
 
 
-def test_v1s_deployment_works_with_our_image_and_then_with_our_rbac(plane, user, operators):
+@pytest.mark.parametrize("profile", PROFILES)
+def test_v1s_deployment_works_with_our_image_and_then_with_our_rbac(plane, user, operators, profile):
     account = plane.kubeconfig_for(ACCOUNT)
     with pytest.raises(Refused, match="leases"):
         UserClient(account, "kubeflow").call("GET", LEASE)
@@ -87,20 +93,23 @@ def test_v1s_deployment_works_with_our_image_and_then_with_our_rbac(plane, user,
 
     assert "secrets" in str(user.call("GET", f"{RBAC}/training-operator")["rules"])
     applied(plane, user, "delete", "deployment", "training-operator")
-    applied(plane, user, "apply", "-k", PROFILE)
-    _has_v1s_names(user)
-    operator = operators.begin(account, "--leader-elect", "--lease-namespace=kubeflow")
+    applied(plane, user, "apply", "-k", PROFILES[profile])
+    defaults = [flag for flag in _has_v1s_names(user) if flag.startswith("--default-")]
+    operator = operators.begin(account, "--leader-elect", "--lease-namespace=kubeflow", *defaults)
     train(user, tfjob("tf2", Worker=1), pytorchjob("ddp2", Master=1), job("JAXJob", "jax2", Worker=1))
     train(user, job("MPIJob", "mpi", Launcher=1, Worker=1))
+    pods = {pod["metadata"]["annotations"].get(INJECT) for name in ("ddp2", "mpi") for pod in user.pods(name)}
+    assert pods == {"false" if profile == "kubeflow" else None}
     _ended(operator)
 
 
-def _has_v1s_names(user: UserClient) -> None:
+def _has_v1s_names(user: UserClient) -> list[str]:
+    """Check the names; return the flags of the operator."""
     (deployment,) = user.call("GET", APPS)["items"]
     pod = deployment["spec"]["template"]
     assert deployment["metadata"]["name"] == "training-operator"
     assert deployment["spec"]["selector"]["matchLabels"] == v1.LABELS
-    assert pod["metadata"]["annotations"]["sidecar.istio.io/inject"] == "false"
+    assert pod["metadata"]["annotations"][INJECT] == "false"
     assert pod["spec"]["serviceAccountName"] == "training-operator"
     assert {port["containerPort"] for port in pod["spec"]["containers"][0]["ports"]} == {8080, 8081}
     (service,) = (item for item in user.core("services") if item["metadata"]["name"] == "training-operator")
@@ -109,6 +118,7 @@ def _has_v1s_names(user: UserClient) -> None:
     assert "secrets" not in str(user.call("GET", f"{RBAC}/training-operator")["rules"])
     edit = user.call("GET", f"{RBAC}/kubeflow-training-edit")["rules"]
     eventually(lambda: user.call("GET", f"{RBAC}/kubeflow-training-admin")["rules"] == edit)
+    return pod["spec"]["containers"][0]["args"]
 
 
 def _ended(operator: Operator) -> None:

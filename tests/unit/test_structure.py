@@ -73,6 +73,7 @@ SMALL_MODULES = {
     "trainshed.views.markdown": "the format of other programs, apart from what is said",
     "trainshed.views.log_lines": "what a terminal shows of a log, apart from how logs are read",
     "trainshed.cli.job_documents": "the format of another program, apart from what is read",
+    "trainshed.cli.go_style": "the form of another program's flags, apart from what they mean",
     "trainshed.cli.finished": "records, which only this option of a command reads",
     "trainshed.cli.notify_flags": "the flags of one feature, apart from all others",
     "trainshed.cli.crds": "one command, one file",

@@ -60,6 +60,8 @@ class JobDefaults(msgspec.Struct, frozen=True):
     notify: bool = False
     #: The Services of jobs without the annotation: v1's, one for each replica, or one for each job.
     services: ServiceForm = ServiceForm.REPLICA
+    #: Annotations of all pods, by key, that a template which has the key overrides.
+    pod_annotations: tuple[tuple[str, str], ...] = ()
     #: The image with kubectl for the launcher of an MPIJob of v1, built from kubectl-delivery.Dockerfile.
     mpi_kubectl_image: str = "ghcr.io/trainshed/kubectl-delivery:v1.36.1"
     #: Let service accounts that launchers name exec into the workers, although pods of others may use them; v1 did.

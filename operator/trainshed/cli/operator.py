@@ -9,7 +9,8 @@ import click
 
 from trainshed.config import Config
 
-from .operator_flags import FLAGS, GoStyleCommand, config
+from .go_style import GoStyleCommand
+from .operator_flags import FLAGS, config
 
 
 @click.command(cls=GoStyleCommand, params=[*FLAGS])

@@ -1,9 +1,9 @@
-"""The flags of the operator, which are also accepted in Go's style, and the settings that they mean."""
+"""The flags of the operator, and the settings that they mean."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -17,56 +17,14 @@ from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 from trainshed.frameworks.pytorch import TEMPLATE_VARIABLES, BadTemplate, init_containers_from_template
 
 from . import notify_flags
+from .go_style import GoStyleCommand
 
-FLAG = re.compile(r"--?([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 #: The name of a resource of Kubernetes.
 RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9./]*[a-z0-9])?", re.ASCII)
+#: The key of an annotation: a qualified name.
+ANNOTATION = re.compile(r"([a-z0-9][-a-z0-9.]{0,251}[a-z0-9]/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?", re.ASCII)
 #: The host of a Service, with its namespace, and a port.
 PROGRESS_SERVER = re.compile(r"([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\.){2}svc:[0-9]{1,5}", re.ASCII)
-#: The values that Go's `strconv.ParseBool` accepts.
-TRUTH = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True)
-TRUTH |= dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False)
-
-
-class GoStyleCommand(click.Command):
-    """A command that accepts flags in Go's style as well."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Translate the flags into click's style, and parse them."""
-        return super().parse_args(ctx, list(translated(args, self.get_params(ctx))))
-
-
-def translated(arguments: Iterable[str], parameters: Iterable[click.Parameter]) -> Iterator[str]:
-    """Yield the arguments, each known flag with two dashes, and boolean flags without a value."""
-    options = [option for option in parameters if isinstance(option, click.Option)]
-    known = {name.removeprefix("--"): option for option in options for name in option.opts if name.startswith("--")}
-    remaining = iter(arguments)
-    for argument in remaining:
-        if argument == "--":
-            yield argument
-            break
-        yield from _flag(argument, known)
-    yield from remaining
-
-
-def _flag(argument: str, known: dict[str, click.Option]) -> Iterator[str]:
-    found = FLAG.fullmatch(argument)
-    option = known.get(found[1]) if found else None
-    if found is None or option is None:
-        yield argument
-    elif option.is_flag and found[2] is not None:
-        yield from _boolean(found[1], found[2], option)
-    else:
-        yield f"--{argument.lstrip('-')}"
-
-
-def _boolean(name: str, value: str, option: click.Option) -> Iterator[str]:
-    if value not in TRUTH:
-        raise click.BadParameter(f"invalid boolean value {value!r}: must be true or false", param=option)
-    if TRUTH[value]:
-        yield f"--{name}"
-    else:
-        yield from option.secondary_opts[:1]
 
 
 KINDS = {framework.kind.lower(): framework.kind for framework in FRAMEWORKS}
@@ -170,6 +128,16 @@ def _resources(_context: click.Context, _parameter: click.Parameter, value: str)
         if not RESOURCE.fullmatch(name) or parse_quantity(amount) is None:
             raise click.BadParameter(f"{name}={amount} is not a resource with its quantity, such as memory=64Mi")
     return pairs
+
+
+def _pod_annotations(
+    _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    pairs = dict(value.partition("=")[::2] for value in values)
+    for value in values:
+        if "=" not in value or not ANNOTATION.fullmatch(value.partition("=")[0]):
+            raise click.BadParameter(f"{value!r} is not an annotation with its value, key=value")
+    return tuple(pairs.items())
 
 
 def _gang(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
@@ -286,6 +254,13 @@ FLAGS: tuple[click.Option, ...] = (
         type=click.Choice([form.value for form in ServiceForm]),
         show_default=True,
         help="Headless Services of jobs that do not choose: one for each replica, or one for the job.",
+    ),
+    click.Option(
+        ["--default-pod-annotation", "pod_annotations"],
+        multiple=True,
+        callback=_pod_annotations,
+        help="Annotation of all pods whose template does not have it, such as sidecar.istio.io/inject=false. May be"
+        " repeated.",
     ),
     click.Option(
         ["--track-results"],

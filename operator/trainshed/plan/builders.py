@@ -66,6 +66,7 @@ def pod_maker(
             "name": name,
             "labels": {**_user_labels(group), **shared["labels"], **_own_labels(framework, job, replica)},
             "annotations": {
+                **dict(job_defaults.pod_annotations),
                 **_template_metadata(group, "annotations"),
                 **shared["annotations"],
                 objects.RESTART_ATTEMPT_ANNOTATION: str(attempt),

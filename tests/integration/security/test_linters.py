@@ -33,6 +33,7 @@ VALUES: dict[str, tuple[Path | None, tuple[str, ...]]] = {
     "otherwise": (snapshots.FOLDER / "otherwise.values.yaml", ()),
     "single": (snapshots.FOLDER / "single.values.yaml", ()),
     "v1": (overlays.MANIFESTS / "overlays" / "v1" / "values.yaml", ()),
+    "kubeflow": (overlays.MANIFESTS / "overlays" / "kubeflow" / "values.yaml", ()),
 }
 #: Optional checks. The one that requests are as high as limits is left out: of two replicas one is idle, and would
 #: reserve the memory that it needs as a leader.

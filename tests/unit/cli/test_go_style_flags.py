@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from trainshed.cli.operator_flags import translated
+from trainshed.cli.go_style import translated
 
 OPTIONS = [
     click.Option(["--name", "--alias"]),

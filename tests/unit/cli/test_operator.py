@@ -91,6 +91,11 @@ def test_without_flags_the_settings_are_the_defaults():
             "init_resources",
             (("cpu", "50m"), ("memory", "32Mi")),
         ),
+        (
+            ["--default-pod-annotation", "sidecar.istio.io/inject=false", "--default-pod-annotation=note=a=b, c"],
+            "pod_annotations",
+            (("sidecar.istio.io/inject", "false"), ("note", "a=b, c")),
+        ),
         (["--mpi-kubectl-delivery-image", "kubectl:1"], "mpi_kubectl_image", "kubectl:1"),
         (["--mpi-version", "v2beta1"], "mpi_version", "v2beta1"),
         (["--log-level", "debug"], "log_level", "debug"),
@@ -220,6 +225,8 @@ def test_a_missing_file_of_init_containers_is_ignored_with_a_warning(tmp_path):
         ("--zap-log-level=loud", "'loud' is not one of debug, info"),
         ("--zap-encoder=xml", "'xml' is not one of text, json"),
         ("--leader-elect=perhaps", "invalid boolean value 'perhaps'"),
+        ("--default-pod-annotation=note", "'note' is not an annotation with its value"),
+        ("--default-pod-annotation=-bad=1", "'-bad=1' is not an annotation with its value"),
     ],
 )
 def test_an_invalid_value_is_rejected(flag, words):

@@ -70,6 +70,15 @@ def test_a_templates_labels_stay_but_ours_win_and_finalizers_do_not_come_along()
     assert [owner["uid"] for owner in body["metadata"]["ownerReferences"]] == ["job-uid"]
 
 
+def test_a_default_annotation_is_on_pods_whose_template_does_not_have_it():
+    inject = "sidecar.istio.io/inject"
+    settings = JobDefaults(pod_annotations=((inject, "false"), ("trainshed.dev/restart-attempt", "9")))
+    for own, expected in ({}, "false"), ({inject: "true"}, "true"):
+        template = {"metadata": {"annotations": own}, "spec": {"containers": [{"name": "tensorflow"}]}}
+        annotations = pod_of(with_template(template), "worker-1", settings)["metadata"]["annotations"]
+        assert annotations == {inject: expected, "trainshed.dev/restart-attempt": "0"}
+
+
 @pytest.mark.parametrize(
     ("restart", "expected"),
     [("Never", "Never"), ("ExitCode", "Never"), ("OnFailure", "OnFailure"), ("Always", "Always")],
