@@ -121,7 +121,7 @@ class ControlPlane:
     def start_controllers(self) -> None:
         """Start the controllers (garbage collection, namespaces, quotas, endpoints), and wait until they work.
 
-        They exit if the API server stops before all of them have their clients: nobody may stop it earlier.
+        They exit if the API server stops before all of them have their clients: no test may stop it earlier.
         """
         config = self.kubeconfig_for("system:kube-controller-manager")
         keys = self.authority.folder

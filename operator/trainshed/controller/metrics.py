@@ -230,9 +230,8 @@ class Metrics:
         self._restarts = Counter(
             "trainshed_jobs_restarted", "Restarts by failure class.", ("framework", "class"), registry=own
         )
-        self._stalled = Counter(
-            "trainshed_jobs_stalled", "Jobs that have turned Stalled.", ("framework",), registry=own
-        )
+        stalled = "Jobs that have turned Stalled."
+        self._stalled = Counter("trainshed_jobs_stalled", stalled, ("framework",), registry=own)
         self._startup_times = Histogram(
             "trainshed_job_startup_seconds",
             "Time from creation or resumption of a job until all its pods run, in seconds.",
@@ -246,9 +245,8 @@ class Metrics:
             ("answer",),
             registry=own,
         )
-        self._notifications = Counter(
-            "trainshed_notifications", "Messages to webhooks, by what became of them.", ("result",), registry=own
-        )
+        notifications = "Messages to webhooks, by what became of them."
+        self._notifications = Counter("trainshed_notifications", notifications, ("result",), registry=own)
         for answer in (ACCEPTED, UNKNOWN_KEYS, FORWARDED, *ReportRefusal):
             self._reports.labels(answer)
         self._failed_pods, self._starting, self._time = FailedPods(), StartupTimes(), SpentTime(own)

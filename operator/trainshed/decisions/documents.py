@@ -1,4 +1,4 @@
-"""Snapshots and plans as JSON documents and back, without what containers are told: no values, commands, arguments."""
+"""Snapshots and plans as JSON documents and back, without what containers get: no values, commands, arguments."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ STANDS_FOR: Mapping[str, type[msgspec.Struct]] = {"$digest": Digest, "$texts": M
 RESOURCES = {one: one for one in vars(objects).values() if isinstance(one, Resource)}
 #: The most characters of a digest.
 DIGEST = 16
-#: Actions of which the objects that they write are told apart by a digest, and the field that has the object.
+#: Actions of which the objects that they write differ by a digest, and the field that has the object.
 BODIES = {CreateService: "body", CreateSshSecret: "body", CreateDependent: "body", UpdateDependent: "patch"}
 
 
@@ -101,7 +101,7 @@ def changes(before: msgspec.Struct, after: msgspec.Struct) -> dict[str, Any]:
 
 
 def redacted(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot without what containers are told, and with the name of the type of the options beside them.
+    """Return the snapshot without what containers get, and with the name of the type of the options beside them.
 
     What the planner decides is the same; of the pods that it creates the content would be another one.
     """

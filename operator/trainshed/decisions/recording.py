@@ -32,8 +32,8 @@ class Decision(msgspec.Struct, frozen=True):
     """One decision: the number `n` of it, when it was made, by which rule, what the planner `saw`, and its plan.
 
     `saw` is None if the job is too large for what may be kept, or if this version cannot read it: `unread` says why.
-    `missed` decisions before it were not kept; `version` is Trainshed's, and before a decision with `anew` the operator
-    started, so that some of the last half minute before may be missing.
+    `missed` decisions before it were not kept; `version` is Trainshed's, and `after_restart` says that the operator
+    started before it, so that some of the last half minute before may be missing.
     """
 
     n: int
@@ -44,7 +44,7 @@ class Decision(msgspec.Struct, frozen=True):
     version: str = ""
     unread: str = ""
     missed: int = 0
-    anew: bool = False
+    after_restart: bool = False
 
 
 def worth_keeping(snapshot: Snapshot, plan: Plan, rule: str) -> bool:
@@ -71,7 +71,7 @@ class Encoder:
         self.rule = ""
 
     def line(
-        self, snapshot: Snapshot, plan: Plan, *, whole: bool = False, missed: int = 0, anew: bool = False
+        self, snapshot: Snapshot, plan: Plan, *, whole: bool = False, missed: int = 0, after_restart: bool = False
     ) -> bytes:
         """Return the line of a decision, with the end of the line; `whole` if it must not need those before it."""
         clean = redacted(snapshot)
@@ -80,18 +80,18 @@ class Encoder:
         head: dict[str, Any] = self._start(snapshot, plan)
         head |= {"missed": missed} if missed else {}
         if before is None:
-            head["of"] = self._head(clean, anew=anew)
+            head["of"] = self._head(clean, after_restart=after_restart)
         head["saw"] = _whole(clean) if before is None else _difference(before, clean)
         head["plan"] = plan_document(snapshot.status, plan)
         self._before = clean
         self.rule = plan.rule
         return _line(head)
 
-    def line_without(self, snapshot: Snapshot, plan: Plan, *, missed: int = 0, anew: bool = False) -> bytes:
+    def line_without(self, snapshot: Snapshot, plan: Plan, *, missed: int = 0, after_restart: bool = False) -> bytes:
         """Return the line of a decision with a digest of what the planner saw, for a job that is too large."""
         clean = redacted(snapshot)
         self.n, self._before = self.n + 1, None
-        head = self._start(snapshot, plan) | {"of": self._head(clean, anew=anew)}
+        head = self._start(snapshot, plan) | {"of": self._head(clean, after_restart=after_restart)}
         head |= {"missed": missed} if missed else {}
         self.rule = plan.rule
         told = {"digest": digest(_whole(clean)), "pods": len(snapshot.pods)}
@@ -100,11 +100,11 @@ class Encoder:
     def _start(self, snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
         return {"uid": snapshot.job.uid, "n": self.n, "time": document(snapshot.now), "rule": plan.rule}
 
-    def _head(self, snapshot: Snapshot, *, anew: bool) -> dict[str, Any]:
+    def _head(self, snapshot: Snapshot, *, after_restart: bool) -> dict[str, Any]:
         job = snapshot.job
         names = {"namespace": job.namespace, "name": job.name, "uid": job.uid}
         own = {"form": FORM, "version": self._version, "apiVersion": job.api_version, "kind": job.kind, **names}
-        return own | ({"anew": True} if anew else {})
+        return own | ({"after_restart": True} if after_restart else {})
 
 
 def _line(found: Document) -> bytes:
@@ -206,7 +206,7 @@ class LineReader:
             version=parse_text(self._head.get("version")),
             unread=unread,
             missed=parse_integer(found.get("missed")),
-            anew="of" in found and self._head.get("anew") is True,
+            after_restart="of" in found and self._head.get("after_restart") is True,
         )
 
 

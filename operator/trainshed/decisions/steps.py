@@ -68,8 +68,8 @@ def steps(decisions: Iterable[Decision]) -> Iterator[Step]:
 
 
 def _notes(decision: Decision, before: Snapshot | None) -> Iterator[str]:
-    if decision.anew and before:
-        yield "the operator started anew: decisions of the last half minute before may be missing"
+    if decision.after_restart and before:
+        yield "the operator started again: decisions of the last half minute before may be missing"
     if decision.missed:
         yield f"{decision.missed} decisions before this one were not kept"
     if decision.saw is None:
@@ -116,7 +116,7 @@ def _changes_of_job(before: Snapshot, now: Snapshot) -> Iterator[str]:
     if before.job.policy.suspend != now.job.policy.suspend:
         yield "the spec says suspend" if now.job.policy.suspend else "the spec no longer says suspend"
     if now.job.deleting and not before.job.deleting:
-        yield "somebody has deleted the job"
+        yield "a user has deleted the job"
     if now.refusal and now.refusal != before.refusal:
         yield f"the API server has refused a pod: {now.refusal.reason}: {now.refusal.message}"
     if before.refusal and not now.refusal:
@@ -212,7 +212,7 @@ def _by_us(pod: str, decision: Decision) -> str:
 
 
 def _not_by_us(pod: Pod, decision: Decision) -> str:
-    cause = f"it was disrupted: {pod.disruption}" if pod.disruption else "somebody else deleted it"
+    cause = f"it was disrupted: {pod.disruption}" if pod.disruption else "another client deleted it"
     return f"no decision deleted the {pod.name} that was gone at {clock(decision.time)}: {cause}"
 
 

@@ -1,4 +1,4 @@
-"""What the steps that a training has said tell: how often it says one, where it begins, and what it had saved."""
+"""What the steps of a training say of it: how often it reports one, where it begins, and what it had saved."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ MOST_BYTES = 64 << 20
 class DecisionLog(Observer):
     """Appends each decision at once, so that a run that is killed leaves all but the last one.
 
-    What cannot be written ends it, not the run: `say` is told once. Call `close` at the end.
+    What cannot be written ends it, not the run: `say` gets one sentence. Call `close` at the end.
     """
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:

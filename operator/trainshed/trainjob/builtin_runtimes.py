@@ -14,7 +14,7 @@ SINGLE = {
     "xgboost": "ghcr.io/kubeflow/trainer/xgboost-runtime",
 }
 OVER_SSH = ("deepspeed", "mlx")
-#: The user of the images for MPI; the keys are his, and sshd listens at a port that he may open.
+#: The user of the images for MPI; it owns the keys, and sshd listens at a port that it may open.
 USER, PORT = 1000, 2222
 HOME = "/" + "home/mpiuser"  # of the images; in two pieces, since no path of a machine may stand here
 

@@ -96,7 +96,7 @@ class Mark(msgspec.Struct, frozen=True):
 class Row(msgspec.Struct, frozen=True):
     """A replica: its spans in the order of their times, its marks, and its present pod, if it has one.
 
-    One of a job that is `over` may have had a pod that was gone before anybody looked.
+    One of a job that is `over` may have had a pod that was gone before it was seen.
     """
 
     replica: Replica

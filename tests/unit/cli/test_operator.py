@@ -150,9 +150,8 @@ def test_an_environment_variable_changes_its_setting(name, value, field, expecte
 
 
 def test_every_setting_has_a_flag():
-    assert {option.name for option in operator.params if option.expose_value} == flat(Config()).keys() - {
-        "flag_warnings"
-    }
+    derived = {"flag_warnings", "notify"}
+    assert {option.name for option in operator.params if option.expose_value} == flat(Config()).keys() - derived
 
 
 def test_defaults_of_v1_may_be_given_explicitly():

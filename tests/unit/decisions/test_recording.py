@@ -65,11 +65,11 @@ def kept(snapshots: list[Snapshot], **first) -> list[bytes]:
 
 def test_each_decision_is_read_as_it_was_kept_and_made_again():
     snapshots = story()
-    found = decode(kept(snapshots, anew=True, missed=2))
+    found = decode(kept(snapshots, after_restart=True, missed=2))
     assert [(one.n, one.time, one.rule) for one in found] == [
         (n, one.now, planner.plan(one).rule) for n, one in enumerate(snapshots, 1)
     ]
-    assert [(one.anew, one.missed, one.version) for one in found[:2]] == [(True, 2, "1.0"), (False, 0, "1.0")]
+    assert [(one.after_restart, one.missed, one.version) for one in found[:2]] == [(True, 2, "1.0"), (False, 0, "1.0")]
     assert list(differences(found)) == []
     for one, snapshot in zip(found, snapshots, strict=True):
         assert one.saw

@@ -50,7 +50,7 @@ def test_all_rules_have_a_sentence():
 CHANGED = (
     ({"job": replace(JOB, generation=2)}, "the spec has changed (generation 1 to 2)"),
     ({"job": replace(JOB, policy=replace(JOB.policy, suspend=True))}, "the spec says suspend"),
-    ({"job": replace(JOB, deleting=True)}, "somebody has deleted the job"),
+    ({"job": replace(JOB, deleting=True)}, "a user has deleted the job"),
     ({"refusal": ApiRefusal("Forbidden", "quota")}, "the API server has refused a pod: Forbidden: quota"),
     ({"training": TrainerStatus(T0, step=12)}, "the training has reported step 12"),
     ({"pods": RUNS.pods[:1]}, "pods mnist-worker-0, mnist-worker-1 are gone"),
@@ -103,7 +103,7 @@ def test_why_a_pod_went_is_a_sentence():
     assert restarted.startswith("decision 2 deleted mnist-worker-1 at 2026-01-01 12:01:01Z by the rule restart: ")
     assert rest == []
     (others,) = why_deleted(kept(RUNS, replace(RUNS, pods=RUNS.pods[:2])), "mnist-worker-1")
-    assert others.endswith("somebody else deleted it")
+    assert others.endswith("another client deleted it")
     evicted = replace(RUNS, pods=(*RUNS.pods[:2], replace(POD, disruption="Preemption")))
     first, second = kept(evicted, replace(RUNS, pods=RUNS.pods[:2]))
     (others,) = why_deleted([replace(first, plan={}), second], "mnist-worker-1")
@@ -122,7 +122,7 @@ def test_what_is_not_known_is_said():
     )
     assert (step.facts, step.why) == (("what changed is not known",), "")
     assert why_deleted([unknown], "mnist-worker-1")
-    _, after = steps([first, replace(second, anew=True)])
-    assert after.notes[0].startswith("the operator started anew")
+    _, after = steps([first, replace(second, after_restart=True)])
+    assert after.notes[0].startswith("the operator started again")
     odd = replace(second, plan={"actions": [["NewAction", {"resource": {"kind": "Lease"}, "name": "a"}], 7]})
     assert next(steps([odd])).actions == ("NewAction Lease a", "")
