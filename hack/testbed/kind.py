@@ -154,11 +154,10 @@ def load_programs(version: str, *paths: Path) -> list[str]:
     return [image.name for image in wanted]
 
 
-def load_image(image: images.Image) -> str:
-    """Load an image that no example names into the worker nodes; return its name."""
+def load_images(*wanted: images.Image) -> None:
+    """Load images that no example names into the worker nodes, together."""
     with alone(state() / "load.lock"):
-        _load_archive([image])
-    return image.name
+        _load_archive(list(wanted))
 
 
 def _load_archive(wanted: list[images.Image]) -> None:

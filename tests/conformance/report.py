@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
 import pytest
 
-from .register import DIFFERENCES, LAST, NUMBERS, SECTIONS, summary
+from .register import DIFFERENCES, HERE, LAST, NUMBERS, SECTIONS, summary
 from .row import Row, Verdict, marked
 
 PAGE = DIFFERENCES.with_name("conformance.md")
@@ -21,11 +22,31 @@ purpose, a test on a real API server shows it; different rows name their line in
 
 {summary}.
 """
+#: The outcomes of the SDK's own tests, which their last run has written.
+SUITE = HERE / "sdk_suite.toml"
+SUITE_HEAD = """## The SDK's own end-to-end tests
+
+The wheel of `kubeflow-training` 1.9.4 brings end-to-end tests of all six kinds. `make test-sdk-suite` runs
+them unmodified on kind, without a gang scheduler and with the real Volcano. Where no registry can be reached, images of
+the same names train the models of the [examples](../examples/README.md) on data that they generate. The last run:
+
+| gang scheduler | test | outcome |
+|---|---|---|"""
 
 
 def page(decisions: Mapping[str, Row]) -> str:
     """The content of docs/conformance.md."""
-    return "\n".join((HEAD.format(last=LAST, summary=summary(decisions)), *_sections(decisions)))
+    return "\n".join((HEAD.format(last=LAST, summary=summary(decisions)), *_sections(decisions), *_suite()))
+
+
+def _suite() -> Iterator[str]:
+    yield SUITE_HEAD
+    found = tomllib.loads(SUITE.read_text())
+    for scheduler, outcomes in found.items():
+        yield from (f"| {scheduler} | `{test}` | {outcome} |" for test, outcome in outcomes.items())
+    if "volcano" not in found:
+        yield "\nNo run of the six tests with Volcano is recorded yet."
+    yield ""
 
 
 def _sections(decisions: Mapping[str, Row]) -> Iterator[str]:

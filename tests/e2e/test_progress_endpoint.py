@@ -43,7 +43,9 @@ Trainer(model=model, args=arguments, train_dataset=Slow()).train()
 def image(flags: str) -> str:
     """The image of the training."""
     assert "--progress-server" in flags, "make deploy VALUES='--set progress.endpoint.enabled=true'"
-    return str(kind.load_image(images.hugging_face()))
+    image = images.hugging_face()
+    kind.load_images(image)
+    return image.name
 
 
 def test_hugging_faces_trainer_reports_by_itself(image: str, user: UserClient, kubectl: Kubectl):
