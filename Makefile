@@ -323,6 +323,17 @@ test-neighbours-e2e: venv ## Run jobs with real containers beside the real neigh
 	@$(run_long_e2e) $(or $(TESTS),tests/e2e/neighbours)
 	$(call took,test-neighbours-e2e)
 
+.PHONY: test-tutorial
+test-tutorial: venv ## Run the commands of the tutorial, in containers of docker and on the kind cluster. Takes some minutes.
+	@$(run_long_e2e) tests/e2e/test_tutorial.py
+	$(call took,test-tutorial)
+
+.PHONY: test-sdk-suite
+test-sdk-suite: venv venv-sdk ## Run the own end-to-end tests of training-operator v1's SDK on the kind cluster, and write their outcomes.
+	@$(run_long_e2e) tests/e2e/neighbours/test_sdk_suite.py
+	$(CONFORMANCE) --write
+	$(call took,test-sdk-suite)
+
 .PHONY: test-neighbours-short
 test-neighbours-short: venv ## Run the tests beside Kueue, kube-scheduler and evaluators of conditions but for the long ones. The first time builds Kueue.
 	@$(PY) -m pytest -q -n 2 --dist loadfile -m "neighbours and not long" $(RERUNS) tests/neighbours

@@ -1,7 +1,7 @@
 """The commands of a page: the lines after `$` in its console blocks, and the output that the page shows for them.
 
 A comment before each block lists what the block needs, for the test that runs it: `<!-- needs: cluster helm -->`. With
-`; adds: --dry-run` the test appends that to each of its commands.
+`; adds: --dry-run` the test appends that to each of its commands. If it needs `fails`, its commands end with 1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The commands that the tutorials of the field have, word for word."""
+"""The commands of the tutorial, and those that the tutorials of the field have, word for word."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from docs.commands import ROOT, blocks
+from docs.session import Session
+from support.kubectl import Kubectl
+from testbed import docker, images
+from testbed.binaries import binary
+
+from .engine_images import loaded
+
+EXAMPLES = ROOT / "examples"
 TUTORIALS = [
     ("tfjob", "distributed-tensorflow-job", "tensorflow", "distributed-tensorflow-job-worker-0"),
     ("pytorchjob", "distributed-pytorch-job", "pytorch", "distributed-pytorch-job-master-0"),
@@ -32,6 +40,18 @@ def test_the_tutorials_commands_tell_the_story(
         assert word in told, told
     assert f'{kind}.kubeflow.org "{name}" deleted' in kubectl("delete", kind, name)
     wait_until(lambda: not kubectl("get", "pods", "-o", "name").strip())
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_the_tutorial_goes_as_its_page_says(kubeconfig: str, kubectl: Kubectl, tmp_path: Path) -> None:
+    programs = [binary("kube", "kubectl"), ROOT / ".venv" / "bin" / "trainshed"]
+    found = blocks((ROOT / "docs" / "tutorial.md").read_text())
+    assert all(block.needs for block in found)
+    with loaded([images.PYTORCH], tmp_path):
+        shell = Session(tmp_path, Path(kubeconfig), kubectl.command[-1], programs, environment=docker.environment())
+        for block in found:
+            shell.run(block)
 
 
 def follow(pod: str, kubectl: Callable[..., str]) -> str:

@@ -1,0 +1,42 @@
+"""A training on one device: each step computes a loss on a batch and changes the model."""
+
+import time
+
+import torch
+from torch import nn
+
+STEPS, BATCH = 200, 60
+
+
+def make_data(count):
+    """Return points scattered around ten centres, and the index of each point's centre."""
+    random = torch.Generator().manual_seed(0)
+    centres = torch.randn(10, 16, generator=random)
+    labels = torch.randint(10, (count,), generator=random)
+    return centres[labels] + 0.8 * torch.randn(count, 16, generator=random), labels
+
+
+def main():
+    """Train, and fail unless the model has learned to classify the points."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 10)).to(device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
+    points, labels = (part.to(device) for part in make_data(6000))
+
+    for step in range(1, STEPS + 1):
+        batch = torch.randint(len(points), (BATCH,))
+        loss = nn.functional.cross_entropy(model(points[batch]), labels[batch])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        time.sleep(0.05)  # as if the model was large
+        print(f"step={step}/{STEPS} loss={loss.item():.4f}", flush=True)
+
+    accuracy = (model(points).argmax(dim=1) == labels).float().mean().item()
+    print(f"done: accuracy {accuracy:.3f}")
+    assert accuracy > 0.85, "the model did not learn"
+
+
+if __name__ == "__main__":
+    main()
