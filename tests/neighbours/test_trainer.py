@@ -16,6 +16,7 @@ from trainshed.trainjob.builtin_runtimes import RUNTIMES
 from trainshed.trainjob.losses import NotConvertible
 from trainshed.trainjob.renderer import Rendered
 
+pytestmark = pytest.mark.long  # building what it compares with takes minutes
 #: The table, and what the examples become.
 ALL = {**CASES, **dict(converted_examples())}
 #: The volumes of Trainer's policy for MPI; MPIJobs have others.
