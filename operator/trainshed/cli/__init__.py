@@ -29,7 +29,6 @@ JOBS = {
     "run": ("run", "Run jobs on this machine"),
     "drill": ("drill", "Try whether they survive"),
     "render": ("render", "Print what would be created"),
-    "convert": ("convert", "Convert to and from TrainJob"),
     "lint": ("lint", "Check jobs beforehand"),
     "plan": ("plan", "Say whether jobs would fit"),
     "whatif": ("whatif", "Predict ends amid failures"),
@@ -40,6 +39,7 @@ ADMINISTRATORS = {
     "doctor": ("doctor", "Check the installation"),
     "crds": ("crds", "Print the CRDs"),
     "migrate": ("migrate", "Preview it from v1"),
+    "convert": ("convert", "From and to TrainJobs"),
     "remove-finalizers": ("remove_finalizers", "Release pods"),
     "completion": ("completion", "Complete words"),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import cache
 from importlib.metadata import version
@@ -28,6 +28,7 @@ from trainshed.api.job import JobKey
 from trainshed.api.objects import POD_GROUP
 from trainshed.api.status import ConditionType, Status
 from trainshed.client import ApiError
+from trainshed.notify.news import RESULTS
 from trainshed.plan.failures import APPLICATION, DISRUPTION, HANG, INFRASTRUCTURE
 from trainshed.plan.messages.progress_reports import ACCEPTED, FORWARDED, UNKNOWN_KEYS, ReportRefusal
 
@@ -197,6 +198,14 @@ STARTUP_BUCKETS = (1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600
 WAIT_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
+def _counter(name: str, text: str, label: str, values: Iterable[str], registry: CollectorRegistry) -> Counter:
+    """Return a counter that has a series for each value of its label from the beginning."""
+    counter = Counter(name, text, (label,), registry=registry)
+    for value in values:
+        counter.labels(value)
+    return counter
+
+
 class Metrics:
     """All metrics in a registry of their own. No label contains a job's name, whose number of values is unbounded."""
 
@@ -239,16 +248,11 @@ class Metrics:
             registry=own,
             buckets=STARTUP_BUCKETS,
         )
-        self._reports = Counter(
-            "trainshed_progress_reports",
-            "Reports of trainings that were received, by what became of them.",
-            ("answer",),
-            registry=own,
-        )
+        reports = "Reports of trainings that were received, by what became of them."
+        answers = (ACCEPTED, UNKNOWN_KEYS, FORWARDED, *ReportRefusal)
+        self._reports = _counter("trainshed_progress_reports", reports, "answer", answers, own)
         notifications = "Messages to webhooks, by what became of them."
-        self._notifications = Counter("trainshed_notifications", notifications, ("result",), registry=own)
-        for answer in (ACCEPTED, UNKNOWN_KEYS, FORWARDED, *ReportRefusal):
-            self._reports.labels(answer)
+        self._notifications = _counter("trainshed_notifications", notifications, "result", RESULTS, own)
         self._failed_pods, self._starting, self._time = FailedPods(), StartupTimes(), SpentTime(own)
         self.gauges = Gauges(own)
         self._jobs = Gauge("trainshed_jobs", "Jobs by state.", ("framework", "state"), registry=own)

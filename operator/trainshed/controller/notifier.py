@@ -31,7 +31,7 @@ from trainshed.config import Config
 from trainshed.notify import news as newsdesk
 from trainshed.notify.addresses import networks
 from trainshed.notify.message import Message, compose, encoded
-from trainshed.notify.news import News
+from trainshed.notify.news import BAD, FAILED, FULL, SENT, UNKNOWN, UNSTORED, News
 from trainshed.notify.sending import NotSent, WebhookCourier
 from trainshed.notify.webhooks import BadWebhook, Webhook
 from trainshed.plan.facts import Facts
@@ -53,15 +53,6 @@ PACE = 1.0
 #: send one.
 TRIES, AGAIN = 5, 1.0
 DELAYS = (1.0, 5.0, 15.0)
-#: What becomes of messages: they are sent, or not, and why.
-SENT, FAILED, UNKNOWN, BAD, FULL, UNSTORED = RESULTS = (
-    "Sent",
-    "Failed",
-    "Unknown",
-    "Invalid",
-    "QueueFull",
-    "NotStored",
-)
 
 log = logging.getLogger(__name__)
 

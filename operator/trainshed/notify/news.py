@@ -17,6 +17,15 @@ from trainshed.config import NOTIFY_STATES
 FIELD = "notified"
 #: The age from which nothing is sent any more: it is no news, as after an outage, or for a job that is annotated late.
 MAX_AGE = timedelta(hours=1)
+#: What becomes of messages: they are sent, or not, and why.
+SENT, FAILED, UNKNOWN, BAD, FULL, UNSTORED = RESULTS = (
+    "Sent",
+    "Failed",
+    "Unknown",
+    "Invalid",
+    "QueueFull",
+    "NotStored",
+)
 #: Restarts within this time after one that was sent are not told.
 TOGETHER = timedelta(minutes=10)
 

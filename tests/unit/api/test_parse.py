@@ -135,6 +135,15 @@ def test_the_port_of_a_debug_server_is_a_port(value, port):
     assert ("must be a port from 1 to 65535" in "".join(found.problems)) == (port is None)
 
 
+@pytest.mark.parametrize(("value", "name"), [("team-a", "team-a"), ("", ""), ("Team A", ""), ("a" * 64, ""), (7, "")])
+def test_the_name_of_a_webhook_is_a_name(value, name):
+    document = tfjob("a", Worker=1)
+    document["metadata"]["annotations"] = {"trainshed.dev/notify": value}
+    found = tensorflow(document, JobDefaults(notify=True))
+    assert found.notify == name
+    assert ("must be the name of a webhook" in "".join(found.problems)) == (not name and value != "")
+
+
 @pytest.mark.parametrize("part", ["labels", "annotations"])
 def test_a_job_is_in_a_queue_if_it_or_a_pod_template_has_a_label_or_an_annotation_of_kueue(part):
     document = tfjob("a", Worker=1)

@@ -85,7 +85,8 @@ class Told:
         """The counted messages by what became of them."""
         lines = self.metrics.text().decode().splitlines()
         found = [line.partition('result="')[2] for line in lines if line.startswith("trainshed_notifications_total{")]
-        return {line.partition('"')[0]: float(line.split()[-1]) for line in found}
+        counts = {line.partition('"')[0]: float(line.split()[-1]) for line in found}
+        return {result: count for result, count in counts.items() if count}
 
 
 @pytest.fixture(autouse=True)

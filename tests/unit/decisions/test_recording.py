@@ -1,4 +1,4 @@
-"""A decision that is kept and read again is the same decision; what containers are told is not in it."""
+"""A decision that is kept and read again is the same decision; what containers get is not in it."""
 
 from __future__ import annotations
 

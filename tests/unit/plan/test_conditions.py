@@ -20,6 +20,12 @@ def sequence(*kinds):
     return states(status)
 
 
+def test_texts_of_a_condition_are_one_printable_line():
+    update = word("Failed", "R\n", "two\nlines\x1b[2J")
+    assert update.reason.isprintable()
+    assert update.message.isprintable()
+
+
 def test_running_and_restarting_exclude_each_other():
     assert sequence("Created", "Running", "Restarting") == ["Created", "Restarting"]
     assert sequence("Created", "Running", "Restarting", "Running") == ["Created", "Running"]

