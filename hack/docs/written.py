@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from . import drill_picture, kinds, page_pictures, pictures, reference, replay_picture, tables
+from . import drill_picture, kinds, page_pictures, pictures, reference, replay_picture, run_picture, tables
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 #: A part of a page: `<!-- written: function part -->`, the text, and `<!-- end -->`.
@@ -17,6 +17,7 @@ PICTURES: Mapping[str, Callable[[], str]] = {
     "favicon.svg": pictures.favicon,
     "drill.svg": drill_picture.drill,
     "replay.svg": replay_picture.replay,
+    "run.svg": run_picture.local_run,
     "whatif.svg": pictures.ends,
     "page-jobs.svg": page_pictures.list_of_jobs,
     "page-job.svg": page_pictures.one_job,
