@@ -25,6 +25,9 @@ OTHERS = re.compile(
 FOREIGN = {
     "--grace-period": "kubectl",
     "--force": "kubectl",
+    "--type": "kubectl",
+    "--patch": "kubectl",
+    "--serviceaccount": "oc",
     "--context": "kubectl",
     "--set": "helm",
     "--runtime-config": "kube-apiserver",

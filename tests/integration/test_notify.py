@@ -40,6 +40,11 @@ def received() -> Iterator[tuple[str, list[dict]]]:
     server.server_close()
 
 
+def warnings(user: UserClient) -> list[str]:
+    """The reasons of the Events about messages."""
+    return [event["reason"] for event in user.core("events") if "Notify" in event["reason"]]
+
+
 def test_a_webhook_is_told_once_although_operators_are_killed(
     second_server: ControlPlane, second_user: UserClient, received: tuple[str, list[dict]], operators, tmp_path: Path
 ):
@@ -54,7 +59,7 @@ def test_a_webhook_is_told_once_although_operators_are_killed(
             job = pytorchjob(name, restart="Never", Master=1, Worker=1)
             asks = {"trainshed.dev/notify": webhook} if webhook else {}
             user.create(job | {"metadata": {"name": name, "annotations": asks}})
-        eventually(lambda: got, 60)
+        eventually(lambda: got and warnings(user), 60)
         assert user.job("PyTorchJob", "told")["status"]["notified"]["id"] == got[0]["id"]
         operator.kill()
         for name in names:
@@ -73,7 +78,7 @@ def test_a_webhook_is_told_once_although_operators_are_killed(
     }
     failed = next(message for message in got if message["state"] == "Failed")
     assert "exited with code 3" in json.dumps(failed["story"])
-    assert [event["reason"] for event in user.core("events") if "Notify" in event["reason"]] == ["NotifyUnknown"]
+    assert warnings(user) == ["NotifyUnknown"]
     assert "secret" not in json.dumps([user.core("events"), user.job("PyTorchJob", "told")])
 
 

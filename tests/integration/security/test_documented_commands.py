@@ -23,7 +23,15 @@ from .used_rights import UsedRights, used_rights
 ROLES = ROOT / "manifests" / "base" / "aggregated-roles.yaml"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 #: Marks a command of an administrator.
-ADMINISTRATORS = ("trainshed-system", "--namespace kubeflow", "crds/", "manifests/", "get nodes", "--as ")
+ADMINISTRATORS = (
+    "trainshed-system",
+    "--namespace kubeflow",
+    "crds/",
+    "manifests/",
+    "get nodes",
+    "--as ",
+    "install.yaml",
+)
 #: The namespace of the pages, in place of which the test has one of its own.
 NAMESPACE = " --namespace team-a"
 LOOKING = frozenset(("get", "describe", "logs", "wait", "explain"))
@@ -31,7 +39,7 @@ LOOKING = frozenset(("get", "describe", "logs", "wait", "explain"))
 DISCOVERY = "kubectl explain "
 CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 #: The jobs in the commands.
-JOBS = ("mnist", "bert", "misspelt", "torchrun-elastic", "distributed-pytorch-job")
+JOBS = ("mnist", "bert", "misspelt", "torchrun-elastic", "distributed-pytorch-job", "resumable")
 
 
 def commands(page: Path) -> Iterator[str]:
@@ -73,7 +81,9 @@ def typed(server: ControlPlane, role: str, command: str) -> tuple[UsedRights, st
             admin.create(pytorchjob(name, Master=1, Worker=1))
             admin.make("configmaps", {"metadata": {"name": name}})
             labels = {"training.kubeflow.org/job-name": name}
-            admin.make("pods", {"metadata": {"name": f"{name}-master-0", "labels": labels}, **template("pytorch")})
+            for replica in ("master-0", "worker-1"):
+                metadata = {"name": f"{name}-{replica}", "labels": labels}
+                admin.make("pods", {"metadata": metadata, **template("pytorch")})
     name = f"{role}-{uuid.uuid4().hex[:8]}"
     user = person(server, admin.namespace, name, role=role)
     eventually(lambda: may_look(user), 30)
