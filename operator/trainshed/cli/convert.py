@@ -55,8 +55,8 @@ def convert(files: tuple[str, ...], *, recursive: bool, kind: str | None, strict
 
 
 def _with_trainjobs(found: Selection) -> Selection:
-    jobs = tuple(item for item in found.others if item.head == reading.TRAINJOB)
-    return Selection((*found.jobs, *jobs), tuple(item for item in found.others if item not in jobs))
+    jobs = (item for item in found.others if item.head == reading.TRAINJOB)
+    return Selection((*found.jobs, *jobs), tuple(item for item in found.others if item.head != reading.TRAINJOB))
 
 
 def _converted(manifest: Manifest, runtimes: list[dict[str, Any]], kind: str) -> Conversion | None:

@@ -8,6 +8,15 @@ from trainshed.api import run_history
 from trainshed.client.job_reader import NoSuchJob
 
 
+def is_kept(file: Path, most: int) -> bool:
+    """Return whether there is a file that a run has written; raises `NoSuchJob` if it has more than `most` bytes."""
+    if not file.is_file():
+        return False
+    if file.stat().st_size > most:
+        raise NoSuchJob(f"{file} is too large for what a run writes")
+    return True
+
+
 def history_of(folder: Path) -> bytes:
     """Return what the folder of a run has of its jobs, or the folder above if it is that of the logs.
 
@@ -16,8 +25,6 @@ def history_of(folder: Path) -> bytes:
     if not folder.is_dir():
         raise NoSuchJob(f"{folder} is no folder: trainshed run names that of a run at its end")
     for file in (folder / run_history.FILE, folder.absolute().parent / run_history.FILE):
-        if file.is_file():
-            if file.stat().st_size > run_history.MOST_BYTES:
-                raise NoSuchJob(f"{file} is too large for what a run writes")
+        if is_kept(file, run_history.MOST_BYTES):
             return file.read_bytes()
     raise NoSuchJob(f"{folder} has no {run_history.FILE}: the run goes on, or was killed, or it is no folder of a run")

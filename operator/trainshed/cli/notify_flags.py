@@ -9,9 +9,11 @@ import click
 
 from trainshed.config import NOTIFY_STATES
 
+from .parameters import separated
+
 
 def _networks(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    found = [text for value in values for text in re.split(r"[,\s]+", value) if text]
+    found = separated(values)
     for text in found:
         try:
             ip_network(text)
@@ -21,7 +23,7 @@ def _networks(_context: click.Context, _parameter: click.Parameter, values: tupl
 
 
 def _states(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    found = [text for value in values for text in re.split(r"[,\s]+", value) if text]
+    found = separated(values)
     if unknown := [text for text in found if text not in NOTIFY_STATES]:
         raise click.BadParameter(f"{', '.join(unknown)}: not one of {', '.join(NOTIFY_STATES)}")
     return tuple(dict.fromkeys(found)) or NOTIFY_STATES

@@ -18,6 +18,7 @@ from trainshed.frameworks.pytorch import TEMPLATE_VARIABLES, BadTemplate, init_c
 
 from . import notify_flags
 from .go_style import GoStyleCommand
+from .parameters import separated
 
 #: The name of a resource of Kubernetes.
 RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9./]*[a-z0-9])?", re.ASCII)
@@ -58,7 +59,7 @@ def _kinds(_context: click.Context, _parameter: click.Parameter, names: tuple[st
 
 
 def _namespaces(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    names = [name for value in values for name in re.split(r"[,\s]+", value) if name]
+    names = separated(values)
     wrong = [name for name in names if not NAMESPACE.fullmatch(name)]
     if wrong:
         raise click.BadParameter(f"{', '.join(wrong)}: not a valid name of a namespace")

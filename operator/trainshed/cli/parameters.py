@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -20,6 +21,11 @@ def duration(text: str) -> float:
         raise click.BadParameter(f"{text!r} is no duration: write it like 90s, 30m or 1h30m")
     parts = PART.findall(text)
     return sum(float(number) * UNITS[unit] for number, unit in parts) if parts else float(text)
+
+
+def separated(values: Iterable[str]) -> list[str]:
+    """Return the words of an option that may be repeated, or be a list separated by commas or white space."""
+    return [word for value in values for word in re.split(r"[,\s]+", value) if word]
 
 
 class Finite(click.FloatRange):

@@ -16,6 +16,9 @@ from trainshed.client.job_reader import NoSuchJob
 from trainshed.decisions import again
 from trainshed.decisions.recording import FILE, MOST_LINE, MOST_READ, Decision, Recording, recordings
 from trainshed.decisions.steps import Step, about_pod, as_json, clock, steps, why_deleted
+from trainshed.plan.messages.phrases import plural
+
+from .kept_runs import is_kept
 
 #: A time of day, and a time as the output and RFC 3339 have it.
 TIME_OF_DAY = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?Z?")
@@ -68,10 +71,8 @@ def replay(  # noqa: PLR0913 - options of the command
 def _lines(folder: Path) -> list[bytes]:
     """Return the lines of a run; raises `NoSuchJob` and OSError."""
     file = folder / FILE
-    if not file.is_file():
+    if not is_kept(file, MOST_READ):
         raise NoSuchJob(f"{folder} has no {FILE}: it is no folder of a run, or one of an earlier version")
-    if file.stat().st_size > MOST_READ:
-        raise NoSuchJob(f"{file} is too large for what a run writes")
     with file.open("rb") as opened:
         return [*iter(lambda: opened.readline(MOST_LINE), b"")]
 
@@ -128,8 +129,7 @@ def text(recording: Recording, found: Sequence[Step], answers: Sequence[str]) ->
 
 
 def _span(decisions: Sequence[Decision]) -> str:
-    count = f"{len(decisions)} decision{'s' if len(decisions) > 1 else ''}"
-    return f"{count}, {clock(decisions[0].time)} to {clock(decisions[-1].time)}"
+    return f"{plural(len(decisions), 'decision')}, {clock(decisions[0].time)} to {clock(decisions[-1].time)}"
 
 
 def _others(recording: Recording, others: Sequence[again.Otherwise]) -> Iterator[str]:

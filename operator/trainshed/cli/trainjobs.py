@@ -13,11 +13,11 @@ from trainshed.trainjob import reading
 from trainshed.trainjob.losses import Conversion, NotConvertible
 
 
-def as_jobs(found: Selection, namespace: str, kind: str = "") -> Selection:
+def as_jobs(found: Selection, namespace: str) -> Selection:
     """Return a selection with its TrainJobs as jobs of kubeflow.org; end the program if one cannot be such a job."""
     jobs = [item for item in found.others if item.head == reading.TRAINJOB]
     runtimes = [item.document for item in found.others if item.head in reading.HEADS]
-    pairs = [(item, converted(item, runtimes, namespace, kind)) for item in jobs]
+    pairs = [(item, converted(item, runtimes, namespace, "")) for item in jobs]
     made = [Manifest(pair[1].documents[0], pair[0].place) for pair in pairs if pair[1] is not None]
     if len(made) < len(pairs):
         sys.exit(1)

@@ -114,13 +114,13 @@ class Notifier(Observer):
     def on_reconcile(self, snapshot: Snapshot) -> None:
         """Check a job that is reconciled: another process may have stored its state, and ended."""
         if snapshot.job.notify:
-            self._saw(snapshot, snapshot.status, own_news=False)
+            self._saw(snapshot, own_news=False)
 
     def on_status_stored(self, snapshot: Snapshot, after: Status) -> None:
         """Check a job whose status has been stored."""
         if snapshot.job.notify:
             is_new = newsdesk.current(after) != newsdesk.current(snapshot.status)
-            self._saw(replace(snapshot, status=after), after, own_news=is_new)
+            self._saw(replace(snapshot, status=after), own_news=is_new)
 
     def forget(self, key: JobKey, now: datetime) -> None:
         """Forget a deleted job, but for what there is to send of it."""
@@ -134,8 +134,8 @@ class Notifier(Observer):
         self._waiting.clear()
         self._in_namespace.clear()
 
-    def _saw(self, snapshot: Snapshot, status: Status, *, own_news: bool) -> None:
-        job, found = snapshot.job, newsdesk.current(status)
+    def _saw(self, snapshot: Snapshot, *, own_news: bool) -> None:
+        job, found = snapshot.job, newsdesk.current(snapshot.status)
         seen, now = (job.uid, job.notify, found), self._desk.now()
         if self._seen.get(job.key) == seen or job.policy.managed_elsewhere:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from trainshed.api.coerce import as_mapping
@@ -16,6 +17,7 @@ from .layout import Layout
 from .losses import TO_TRAINJOB, Loss, loss
 
 POLICY = "spec.runPolicy"
+_loss = partial(loss, TO_TRAINJOB)
 
 
 def found(document: Document, job: Job, framework: Framework, layout: Layout) -> Iterator[Loss]:
@@ -30,10 +32,6 @@ def found(document: Document, job: Job, framework: Framework, layout: Layout) ->
     if not layout.merged and framework.kind != "MPIJob":
         yield _loss("no-trainer", f"spec.{framework.field}")
     yield _loss("names", "metadata.name")
-
-
-def _loss(key: str, path: str) -> Loss:
-    return loss(TO_TRAINJOB, key, path)
 
 
 def _metadata(document: Document, job: Job, framework: Framework) -> Iterator[Loss]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from trainshed.api.coerce import as_mapping
@@ -22,6 +23,7 @@ OF_JOBS = (
 )
 OF_SETS = ("startupPolicy", "coordinator", "volumeClaimPolicies", "suspend", "managedBy", "ttlSecondsAfterFinished")
 SET = "spec.template.spec"
+_loss = partial(loss, FROM_TRAINJOB)
 
 
 def found(rendered: Rendered, framework: Framework) -> Iterator[Loss]:
@@ -31,10 +33,6 @@ def found(rendered: Rendered, framework: Framework) -> Iterator[Loss]:
         yield from _role(rendered, role)
     yield from _kind(rendered, framework)
     yield _loss("names", "metadata.name")
-
-
-def _loss(key: str, path: str) -> Loss:
-    return loss(FROM_TRAINJOB, key, path)
 
 
 def _job_set(rendered: Rendered) -> Iterator[Loss]:
