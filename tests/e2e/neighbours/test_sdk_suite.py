@@ -51,15 +51,21 @@ spec:
 """
 
 
+@pytest.fixture(scope="module")
+def images(kubeconfig: str) -> None:
+    """The nodes have the stand-ins, where no registry has the images."""
+    if kind.without_registry():
+        kind.load_images(*sdk_suite.stand_ins())
+
+
 @pytest.fixture
-def suite(kubeconfig: str, tmp_path: Path) -> Iterator[Kubectl]:
+def suite(kubeconfig: str, images: None, tmp_path: Path) -> Iterator[Kubectl]:
     """kubectl in a namespace whose pods use the stand-ins."""
     policy = tmp_path / "policy.yaml"
     policy.write_text(USE_LOADED_IMAGES)
     with new_namespace(kubeconfig) as run:
         run("label", "namespace", run.command[-1], "sdk-suite=true")
         if kind.without_registry():
-            kind.load_images(*sdk_suite.stand_ins())
             run("apply", "-f", str(policy))
         yield run
         run("delete", "--ignore-not-found", "-f", str(policy))
