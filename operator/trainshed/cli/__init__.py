@@ -15,7 +15,7 @@ JOBS = {
     "ui": ("ui", "Show jobs in the browser"),
     "logs": ("logs", "Print output of replicas"),
     "report": ("report", "Write a post-mortem"),
-    "replay": ("replay", "Say why, decision by decision"),
+    "replay": ("replay", "Say why, step by step"),
     "stacks": ("stacks", "Show what hangs, and where"),
     "top": ("top", "Show what replicas use"),
     "events": ("events", "Show Events of job and pods"),
@@ -39,7 +39,7 @@ ADMINISTRATORS = {
     "doctor": ("doctor", "Check the installation"),
     "crds": ("crds", "Print the CRDs"),
     "migrate": ("migrate", "Preview it from v1"),
-    "convert": ("convert", "From and to TrainJobs"),
+    "convert": ("convert", "Translate TrainJobs"),
     "remove-finalizers": ("remove_finalizers", "Release pods"),
     "completion": ("completion", "Complete words"),
 }
