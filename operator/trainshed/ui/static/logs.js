@@ -115,6 +115,7 @@
     if (event.target === find) return;
     if (event.target.name === "times") {
       log.classList.toggle("with-times", event.target.checked);
+      if (find.value) later();
       return;
     }
     clearTimeout(formTimer);
@@ -128,9 +129,17 @@
     findTimer = setTimeout(() => search(false), 200);
   }
 
+  // What is read of a line one by one: a text that begins in one part and ends in the next is not there, nor a hidden time.
+  function parts(line) {
+    const all = line.childElementCount ? [...line.children] : [line];
+    return log.classList.contains("with-times") ? all : all.filter((part) => part.localName !== "time");
+  }
+
   function* texts(line) {
-    const walker = document.createTreeWalker(line.lastElementChild || line, NodeFilter.SHOW_TEXT);
-    while (walker.nextNode()) yield walker.currentNode;
+    for (const part of parts(line)) {
+      const walker = document.createTreeWalker(part, NodeFilter.SHOW_TEXT);
+      while (walker.nextNode()) yield walker.currentNode;
+    }
   }
 
   function mark(wanted) {
@@ -153,15 +162,17 @@
 
   function search(moves) {
     const wanted = find.value.toLowerCase(), before = matches[at];
-    for (const line of log.getElementsByClassName("found")) line.classList.remove("found");
     matches = [];
     if (wanted) {
       for (const part of chunks) {
-        for (const line of part.children) if (line.textContent.toLowerCase().includes(wanted)) matches.push(line);
+        for (const line of part.children) {
+          if (parts(line).some((one) => one.textContent.toLowerCase().includes(wanted))) matches.push(line);
+        }
       }
     }
     mark(wanted);
     at = before && before.isConnected ? matches.indexOf(before) : -1;
+    if (before && at < 0) before.classList.remove("here");
     if (moves && matches.length) go(at < 0 ? matches.length - 1 : at);
     else say();
   }
