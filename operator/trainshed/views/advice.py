@@ -12,6 +12,7 @@ from trainshed.api.job import Document
 from trainshed.api.status import BACKOFF_LIMIT, DEADLINE, STARTUP_DEADLINE, Failure
 from trainshed.plan.failures import APPLICATION, DISRUPTION, HANG, INFRASTRUCTURE
 
+from . import pull_advice
 from .cluster_advice import CLAIM, FORBIDDEN, GANG, NO_CLAIM, QUEUE_LIMIT, SCHEDULING, for_placing
 
 #: What is said of a job that is not over, after one of the cases below.
@@ -25,17 +26,6 @@ FREE = "The job restarts by itself, and that does not count against backoffLimit
 #: What is said of one that has failed.
 OVER = "A job that is over does not run again: delete it, and create it again."
 
-IMAGE = (
-    "The image cannot be pulled. Check its name and tag, the imagePullSecrets of the template, and whether the node "
-    "reaches the registry."
-)
-#: The same if a replica on another node runs that image.
-IMAGE_ELSEWHERE = (
-    "{other} runs the same image, so its name is right: look at {node}. Perhaps it does not reach the registry, or has "
-    "other credentials for it; or the registry does not give the image any more to a node that does not "
-    "have it yet. The kubelet tries again by itself, at least every 5 minutes. To use another node, let the "
-    "administrator cordon this one, then run trainshed restart {job}"
-)
 CONFIGURATION = (
     "The container needs something that does not exist, usually a ConfigMap, a Secret or a key in it; the message "
     "names it. Create it, and the container starts by itself."
@@ -78,7 +68,7 @@ BY_REASON = {
     # Containers that wait.
     **dict.fromkeys(
         ("ImagePullBackOff", "ErrImagePull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed"),
-        IMAGE,
+        pull_advice.IMAGE,
     ),
     "ErrImageNeverPull": (
         "imagePullPolicy is Never, and the node does not have the image: load it there, or change the policy."
@@ -101,7 +91,7 @@ BY_REASON = {
     # Failures of containers and pods.
     "OOMKilled": (
         "The container used more memory than its limit. Raise resources.limits.memory, or use less: fewer workers of "
-        "the data loader, smaller batches. If it has no limit, the node ran out of memory: set one."
+        "the data loader, smaller batches."
     ),
     "DeadlineExceeded": (
         "The pod was active longer than activeDeadlineSeconds of its own template permits. Raise that, or use "
@@ -196,6 +186,10 @@ BY_MESSAGE = {
         "Another client or controller deletes the pods as soon as they are created: the audit log of the cluster says "
         "who."
     ),
+    ("OOMKilled", "no memory limit set"): (
+        "The container has no memory limit, so the node ran out of memory. Set resources.limits.memory, and use less: "
+        "fewer workers of the data loader, smaller batches."
+    ),
     ("Evicted", "ephemeral"): (
         "The pod used more local disk than its own limits permit. Raise the limit of ephemeral-storage or sizeLimit, "
         "write less, or write to a volume."
@@ -203,7 +197,7 @@ BY_MESSAGE = {
 }
 #: What is added while the job is not over.
 MEANWHILE = {
-    **dict.fromkeys((reason for reason, text in BY_REASON.items() if text == IMAGE), PULLED),
+    **dict.fromkeys((reason for reason, text in BY_REASON.items() if text == pull_advice.IMAGE), PULLED),
     **dict.fromkeys(
         (reason for reason, text in BY_REASON.items() if text == RUNTIME), "The kubelet tries again by itself."
     ),
@@ -333,4 +327,9 @@ def _by_reason(reason: str, message: str) -> str:
     found = (
         text for (known, words), text in BY_MESSAGE.items() if known == reason and re.search(words, message.lower())
     )
-    return next(found, for_placing(message) if reason == "Unschedulable" else BY_REASON.get(reason, ""))
+    usual = BY_REASON.get(reason, "")
+    if reason == "Unschedulable":
+        usual = for_placing(message)
+    elif usual == pull_advice.IMAGE:
+        usual = pull_advice.for_pull(message)
+    return next(found, usual)

@@ -22,7 +22,7 @@ from trainshed.plan.messages import job_conditions
 from trainshed.plan.messages.phrases import plural, share
 from trainshed.plan.start_order import NOT_CREATED
 
-from . import advice, attempts, cluster_advice, kueue_queue, replica_states, training_story
+from . import advice, attempts, cluster_advice, kueue_queue, pull_advice, replica_states, training_story
 from .chapter import Chapter, Story
 from .durations import human
 from .replica_states import counted, short_of, waiting_for
@@ -343,8 +343,8 @@ def _not_offered(facts: Facts, absent: Sequence[str]) -> str:
 
 def _specific(facts: Facts, reason: str, message: str) -> str:
     """Return what to do about a reason by what else is known of the job; empty if that does not matter."""
-    if advice.BY_REASON.get(reason) == advice.IMAGE and all(found := replica_states.without_image(facts)):
-        return advice.IMAGE_ELSEWHERE.format(node=found[0], other=found[1], job="{job}")
+    if advice.BY_REASON.get(reason) == pull_advice.IMAGE and all(found := replica_states.without_image(facts)):
+        return pull_advice.for_pull(message, *found)
     return _no_quota(facts, reason, message)
 
 

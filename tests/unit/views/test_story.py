@@ -17,7 +17,7 @@ from trainshed.api.time_spent import JobPhase, TimeSpent
 from trainshed.client import ApiError
 from trainshed.plan.facts import Facts
 from trainshed.plan.failures import CLASSES
-from trainshed.views import advice, replica_states, story
+from trainshed.views import advice, pull_advice, replica_states, story
 from trainshed.views.lost_time import SINCE_CHECKPOINT
 from trainshed.views.story import Story
 
@@ -260,6 +260,23 @@ def test_an_image_that_other_nodes_have_pulled_is_no_wrong_name(place: str, othe
         ]
     advised = told(job, (60, pods, {}), start=True).chapters[-1].lines[0]
     assert (f"look at {place}" in advised, "Check its name" in advised) == (is_node, not is_node)
+
+
+@pytest.mark.parametrize(
+    ("said", "helps", "useless"),
+    [
+        ("pull access denied, repository does not exist", "imagePullSecrets", ("not reach", "not give the image")),
+        ("unexpected status from HEAD request: 401 Unauthorized", "imagePullSecrets", ("not reach",)),
+        ("toomanyrequests: You have reached your pull rate limit", "no more for a while", ("not reach", "Secrets")),
+        ("lookup registry.example: no such host", "not reach", ("Secrets",)),
+        ("registry.example/train:1: not found", "registry does not give", ("not reach", "Secrets")),
+        ("something new", "Perhaps it does not reach", ()),
+    ],
+)
+def test_an_image_is_looked_for_where_the_registry_has_pointed(said: str, helps: str, useless: tuple[str, ...]):
+    alone, elsewhere = pull_advice.for_pull(said), pull_advice.for_pull(said, "node-c", "master-0")
+    assert (helps in elsewhere, "look at node-c" in elsewhere) == (True, True)
+    assert [words for words in useless if words in alone or words in elsewhere] == []
 
 
 def test_replicas_that_failed_after_the_first_are_told_apart_from_it():
