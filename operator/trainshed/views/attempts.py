@@ -115,9 +115,9 @@ def failure(facts: Facts, probe: str = "") -> Iterator[str]:
         yield from _unnoticed(facts)
         return
     message = found.message or found.reason
-    yield f"{_ago(facts.now, found.time)}: {message}"
+    yield f"{_ago(facts.now, found.time)}: {replica_failures.by_probe(found, probe) if probe else message}"
     if probe:
-        yield f"the kubelet killed it: {probe}"
+        yield f"the kubelet says: {probe}"
     yield from _last_lines(found.termination_message, message)
     yield from _rest(facts, message)
 

@@ -13,7 +13,7 @@ from trainshed.api.job import QUEUE_LABEL, Document
 from trainshed.api.job_record import ended_at, was_deleted
 from trainshed.api.status import ConditionType, Status
 
-from . import lost_time, training_story
+from . import held, lost_time, training_story
 from .durations import age, human
 
 #: The columns of Events.
@@ -127,6 +127,11 @@ def created(job: Document) -> datetime | None:
 
 
 def why(status: Status, job: Document) -> str:
+    """Return why a job does not run or has ended as it has, and what it still holds then; empty if all is well."""
+    return "; ".join(filter(None, (cause(status, job), held.by_status(status, job))))
+
+
+def cause(status: Status, job: Document) -> str:
     """Return in one sentence why a job does not run or has ended as it has; empty if all is well.
 
     One that runs may be Stalled, or be stopped before its training ends; one that is not blocked yet may have replicas

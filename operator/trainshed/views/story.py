@@ -22,7 +22,7 @@ from trainshed.plan.messages import job_conditions
 from trainshed.plan.messages.phrases import plural, share
 from trainshed.plan.start_order import NOT_CREATED
 
-from . import advice, attempts, cluster_advice, kueue_queue, pull_advice, replica_states, training_story
+from . import advice, attempts, cluster_advice, held, kueue_queue, pull_advice, replica_states, training_story
 from .chapter import Chapter, Story
 from .durations import human
 from .replica_states import counted, short_of, waiting_for
@@ -73,7 +73,7 @@ def tell(facts: Facts, document: Document, beside: Beside = Beside()) -> Story: 
     )
     chapters = ((title, tuple(map(foreign_text.one_line, filter(None, lines)))) for title, lines in found)
     return Story(
-        foreign_text.one_line(headline(facts, document, queue)),
+        foreign_text.one_line(headline(facts, document, queue, probe)),
         tuple(Chapter(title, lines) for title, lines in chapters if lines),
     )
 
@@ -88,11 +88,11 @@ def _filled(text: str, job: str, facts: Facts) -> str:
 HEADLINES = {
     ConditionType.CREATED: "was created {created} ago and does not run yet: {ready}.",
     ConditionType.RUNNING: "has been running for {since}: {ready}.",
-    ConditionType.RESTARTING: "is restarting: {ready}.",
+    ConditionType.RESTARTING: "is restarting{probed}: {ready}.",
     ConditionType.BLOCKED: "has been blocked for {since}: {ready}.",
     ConditionType.SUSPENDED: "has been suspended for {since}: {left}.",
-    ConditionType.SUCCEEDED: "has succeeded{ran}.",
-    ConditionType.FAILED: "has failed{ran}.",
+    ConditionType.SUCCEEDED: "has succeeded{ran}{held}.",
+    ConditionType.FAILED: "has failed{ran}{probed}{held}.",
 }
 QUEUED = "has waited for Kueue for {since}: {left}."
 STANDS = "has been running for {since}, without progress for {still}: {ready}."
@@ -103,9 +103,9 @@ ELSEWHERE = "is managed by {manager}: Trainshed does nothing for it."
 UNSEEN = "was created {created} ago, and has no status: Trainshed has not seen it yet."
 
 
-def headline(facts: Facts, document: Document, queue: Queue | None) -> str:
+def headline(facts: Facts, document: Document, queue: Queue | None, probe: str = "") -> str:
     """Return what has become of the job, in one sentence."""
-    job, status, decisive = facts.job, facts.status, facts.status.decisive
+    job, status, decisive, failed = facts.job, facts.status, facts.status.decisive, facts.status.failure
     resumed = attempts.resumed(facts) if decisive and decisive.type is ConditionType.CREATED else None
     ready = sum(count.ready for count in facts.observed.replica_statuses.values())
     words = {
@@ -117,6 +117,10 @@ def headline(facts: Facts, document: Document, queue: Queue | None) -> str:
         "ran": f" after {human(((status.completion or facts.now) - status.start).total_seconds())}"
         if status.start
         else "",
+        "probed": f", as the {probe.partition(' ')[0].lower()} probe of {failed.replica} failed"
+        if probe and failed
+        else "",
+        "held": f", and {still_held}" if (still_held := held.by_facts(facts)) else "",
         "manager": parse_text(_run_policy(document).get("managedBy")) or "another controller",
     }
     sentence = HEADLINES.get(decisive.type, UNSEEN) if decisive else UNSEEN

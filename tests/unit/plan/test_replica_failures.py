@@ -13,6 +13,7 @@ from trainshed.plan.messages import phrases, replica_failures
 
 WORKER = Replica("Worker", 1)
 LIMITED = {"spec": {"containers": [{"name": "tensorflow", "resources": {"limits": {"memory": "2Gi"}}}]}}
+PROBED = {"spec": {"containers": [{"name": "tensorflow", "livenessProbe": {"periodSeconds": 5}}]}}
 
 
 def told(reason="Error", code=1, *, pod=None, kind="Application", template=None, node="node-a", words="") -> Failure:
@@ -30,6 +31,9 @@ def told(reason="Error", code=1, *, pod=None, kind="Application", template=None,
         ("Error", 127, None, "exited with code 127 (command not found) after 14 s"),
         ("Strange", 7, None, "exited with code 7 (Strange) after 14 s"),
         ("Error", 137, None, "was killed by SIGKILL (137) 14 s after start"),
+        ("Error", 137, PROBED, "was killed by SIGKILL (137) 14 s after start; perhaps its livenessProbe failed"),
+        ("OOMKilled", 137, PROBED, "was OOMKilled (no memory limit set) 14 s after start"),
+        ("Error", 1, PROBED, "exited with code 1 after 14 s"),
         ("Error", 139, None, "crashed with a segmentation fault (SIGSEGV, 139) 14 s after start"),
         ("Error", 255, None, "exited with code 255 after 14 s"),
         ("OOMKilled", 137, LIMITED, "was OOMKilled (limit 2Gi) 14 s after start"),

@@ -6,7 +6,7 @@ import pytest
 
 from support.builders import a_job, a_pod, at, look, pods_of, printed, replace, run_policy, running
 from trainshed.api import status_codec
-from trainshed.api.status import ConditionType, Restart, Retries, Status, Waiting
+from trainshed.api.status import ConditionType, ReplicaStatus, Restart, Retries, Status, Waiting
 from trainshed.api.time_spent import JobPhase, TimeSpent
 from trainshed.api.training import trainer_status
 from trainshed.cli import tables
@@ -115,6 +115,25 @@ def test_a_row_says_why_a_job_has_failed():
     status = look(job, *pods_of(job, worker), status=running(job), now=at(60)).status
     *_, why = rows.row(document(job, status), at(60), namespaces=False, wide=False)
     assert why == "worker-0 exited with code 1 after 5 s: ValueError: bad batch"
+
+
+@pytest.mark.parametrize(
+    ("limits", "active", "said"),
+    [
+        ({"nvidia.com/gpu": 8, "cpu": "4"}, 1, "; 1 pod still holds 8 nvidia.com/gpu"),
+        ({"nvidia.com/gpu": 8}, 2, "; 2 pods still hold 16 nvidia.com/gpu"),
+        ({"nvidia.com/gpu": 8}, 0, ""),
+        ({"cpu": "4"}, 2, ""),
+        (None, 2, ""),
+    ],
+)
+def test_a_row_says_what_the_pods_of_a_failed_job_still_hold(limits: dict | None, active: int, said: str):
+    job = a_job("PyTorchJob", master=1, worker=1)
+    status = set_condition(running(job), ConditionUpdate(ConditionType.FAILED, "", "it failed"), at(50))
+    found = document(job, replace(status, replica_statuses={"Worker": ReplicaStatus(active=active)}))
+    template = {"spec": {"containers": [{"resources": {"limits": limits}}]}}
+    found["spec"] = {"runPolicy": {}, "pytorchReplicaSpecs": {"worker": {"template": template}, "Master": "?"}}
+    assert rows.why(status_codec.parse_status(found), found) == f"it failed{said}"
 
 
 @pytest.mark.parametrize(

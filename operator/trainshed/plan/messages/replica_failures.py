@@ -15,12 +15,14 @@ from trainshed.api.job import Document, Replica
 from trainshed.api.objects import Container, TerminatedState
 from trainshed.api.status import Failure
 from trainshed.plan.facts import Facts
-from trainshed.plan.failures import APPLICATION, DISRUPTION, HANG, NEVER_RAN, began, culprit, node_problems
+from trainshed.plan.failures import APPLICATION, DISRUPTION, HANG, NEVER_RAN, TERMINATED, began, culprit, node_problems
 
 from .phrases import LINE, duration, last_line
 
 #: Container runtimes report a signal as 128 plus its number; above 31 are real-time signals or plain exit codes.
 SIGNALLED, SIGNALS = 128, range(1, 32)
+#: The probes because of which a kubelet ends a container, and what stands before the one that may be the cause.
+PROBES, PERHAPS = ("livenessProbe", "startupProbe"), "; perhaps"
 #: The most bytes of the words about a node.
 MOST_OF_NODE = 480
 #: Explanations of reasons; other reasons are quoted as they are.
@@ -152,10 +154,29 @@ def _message(facts: Facts, replica: Replica, failure: Failure) -> str:
     subject = f"container {failure.container} of {replica}" if failure.container else str(replica)
     where = f" on {failure.node}" if failure.node else ""
     end = ending(facts, replica, failure)
+    perhaps = _perhaps_probed(facts, replica, failure)
     if failure.ran is None:
-        return f"{subject}{where} {end}"
+        return f"{subject}{where} {end}{perhaps}"
     after = f"after {duration(failure.ran)}" if end.startswith("exited") else f"{duration(failure.ran)} after start"
-    return f"{subject}{where} {end} {after}"
+    return f"{subject}{where} {end} {after}{perhaps}"
+
+
+def _perhaps_probed(facts: Facts, replica: Replica, failure: Failure) -> str:
+    """Return which probe of a container may have made the kubelet kill it: only Events say whether one did."""
+    by_signal = failure.kind == APPLICATION and failure.reason in ("", "Error") and failure.exit_code in TERMINATED
+    own = _template_of(facts, replica, failure) if by_signal else {}
+    found = next((name for name in PROBES if own.get(name)), "")
+    return f"{PERHAPS} its {found} failed" if found else ""
+
+
+def by_probe(failure: Failure, said: str) -> str:
+    """Return the summary of a failure of which the kubelet `said` that it killed the container because of a probe.
+
+    `said` begins with the kind of the probe, such as `Liveness probe failed`.
+    """
+    summary, code = failure.message.partition(PERHAPS)[0], failure.exit_code or 0
+    name, kind = signal.Signals(code - SIGNALLED).name, said.partition(" ")[0].lower()
+    return summary.replace(exited(code), f"was killed by the kubelet, as its {kind} probe failed ({name}, {code}),")
 
 
 def _end(failure: Failure, limit: str) -> str:
@@ -192,11 +213,16 @@ def _duration(started: datetime | None, ended: datetime) -> int | None:
 
 def _limit(facts: Facts, replica: Replica, failure: Failure) -> str:
     """Return the memory limit of the container, as written in the template."""
-    containers = _containers(facts.group(replica).template)
-    wanted = failure.container or facts.group(replica).container
-    found = next((item for item in containers if item.get("name") == wanted), {})
+    found = _template_of(facts, replica, failure)
     amount = _mapping(_mapping(found.get("resources")).get("limits")).get("memory")
     return str(amount) if isinstance(amount, (str, int)) else ""
+
+
+def _template_of(facts: Facts, replica: Replica, failure: Failure) -> Mapping[str, Any]:
+    """Return what the template says of the container that has failed; empty if it has none of that name."""
+    containers = _containers(facts.group(replica).template)
+    wanted = failure.container or facts.group(replica).container
+    return next((item for item in containers if item.get("name") == wanted), {})
 
 
 def _containers(template: Document) -> list[Mapping[str, Any]]:

@@ -69,12 +69,14 @@ def _state(file: JobFile) -> Element:
 
 def _why(file: JobFile) -> str:
     """Return why a job is as it is, unless the story says so in the words that follow."""
-    is_told = file.deleted or file.status.true(ConditionType.SUSPENDED)
-    why = "" if is_told else one_line(view_rows.why(file.status, file.document))
     chapters = file.story.chapters if file.story else ()
+    is_quiet = file.deleted or file.status.true(ConditionType.SUSPENDED)
+    why = "" if is_quiet else one_line(view_rows.cause(file.status, file.document))
     lines = [line for one in chapters if one.title in CAUSES for line in one.lines]
-    said = why.removeprefix(f"{file.state}: ")
-    return "" if any(said in line for line in lines) else why
+    failure, said = file.status.failure, why.removeprefix(f"{file.state}: ")
+    is_failure = failure is not None and why == one_line(failure.message)
+    is_told = is_failure and any(one.title == FAILURE for one in chapters)
+    return "" if is_told or any(said in line for line in lines) else why
 
 
 def _without(line: str, why: str) -> str:
