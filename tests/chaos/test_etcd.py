@@ -189,7 +189,7 @@ def behind(plane: ControlPlane, store: TcpProxy) -> int:
     process = Process("second", plane.folder)
     process.start([program("kube-apiserver"), *flags, *own], tied=True)
     other.authority = plane.authority
-    process.wait(other._ready, 60)
+    process.wait(lambda: other._answers("/readyz"), 60)
     return urlsplit(other.url).port
 
 

@@ -65,6 +65,9 @@ CASES = [
         "OK WARNING",
         "operator is 2.0",
     ),
+    (*diagnosis.deployments([deployed(2, version="dev")], "0.2.dev7", confirmed=True), "OK OK", "operator is dev"),
+    (*diagnosis.deployments([deployed(2, version="dev")], "1.0", confirmed=True), "OK WARNING", "same version here"),
+    (*diagnosis.deployments([deployed(2)], "0.2.dev7", confirmed=True), "OK WARNING", "same version here"),
     (*diagnosis.deployments([deployed(2)], "1.0", confirmed=False), "OK WARNING OK", "no ClusterRoleBinding of"),
     (
         *diagnosis.deployments([deployed(2)] * 9, "1.0", confirmed=True),
