@@ -113,10 +113,11 @@ def test_a_current_folder_in_memory_is_listed(machine, tmp_path):
     assert f"new files directly in {tmp_path} ({why})" in done.stdout.splitlines()[1]
 
 
-def test_the_limit_of_open_files_is_for_each_replica_and_not_for_all(machine, runtime):
-    command = machine.command(a_job("sleep 1; ulimit -Sn", workers=19), runtime=runtime)
+def test_the_limit_of_open_files_is_for_each_replica_and_not_for_all(machine, runtime, tmp_path):
+    all_have_it = "until [ $(ls has-* | wc -l) -eq 20 ]; do sleep 0.1; done"  # or the master stops them
+    command = machine.command(a_job(f"ulimit -Sn; : > has-$RANK; {all_have_it}", workers=19), runtime=runtime)
     limited = ["sh", "-c", 'ulimit -Sn 50; exec "$@"', "sh", *command]
-    done = subprocess.run(limited, capture_output=True, text=True, timeout=SOON * 2, check=False)
+    done = subprocess.run(limited, cwd=tmp_path, capture_output=True, text=True, timeout=SOON * 2, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("| 50\n") == 20
 
