@@ -29,16 +29,25 @@ class NotPossible(Exception):
 class JobActions:
     """Changes jobs as they were read; methods raise an `ApiError`, `NoSuchJob` if one is gone, and `NotPossible`.
 
-    `say` is called with what the user must know beside the result.
+    `say` is called with what the user must know beside the result. With `only_as_read` a job is not changed if anyone
+    has written it since it was read, not even the operator: that is a `Conflict`.
     """
 
-    def __init__(self, reader: JobReader, say: Callable[[str], None], *, is_dry_run: bool) -> None:
+    def __init__(
+        self, reader: JobReader, say: Callable[[str], None], *, is_dry_run: bool, only_as_read: bool = False
+    ) -> None:
         self._reader, self._say, self._is_dry_run = reader, say, is_dry_run
+        self._only_as_read = only_as_read
         self._writer = JobWriter(reader.rest, dry_run=is_dry_run)
 
     async def changed(self, job: Document, kind: JobKind, patch: Callable[[Document], Document]) -> Document:
         """Merge what `patch` returns for a job into it; after a conflict for the job as it is then."""
-        for _ in range(TRIES - 1):
+        return await self._changed(job, kind, patch, 1 if self._only_as_read else TRIES)
+
+    async def _changed(
+        self, job: Document, kind: JobKind, patch: Callable[[Document], Document], tries: int
+    ) -> Document:
+        for _ in range(tries - 1):
             try:
                 return await self._writer.patch(kind, job, patch(active(job)))
             except Conflict:
@@ -72,7 +81,8 @@ class JobActions:
             suspended = await self.changed(job, kind, lambda _: SUSPEND)
             noted = await self._noted(suspended, kind, seconds)
             # Also if the operator does not act: there is nothing to do then when it comes back.
-            await self.changed(suspended, kind, lambda _: RESUME)
+            # The operator has written it meanwhile, which is what was waited for.
+            await self._changed(suspended, kind, lambda _: RESUME, TRIES)
         except (asyncio.CancelledError, ApiError) as error:
             if suspended or isinstance(error, (asyncio.CancelledError, Unavailable)):
                 is_ = "is" if suspended else "may be"
@@ -86,7 +96,7 @@ class JobActions:
 
     async def delete(self, job: Document, kind: JobKind) -> str:
         """Delete a job with its pods, in the background."""
-        await self._writer.delete(kind, job)
+        await self._writer.delete(kind, job, only_as_read=self._only_as_read)
         return f"{full_name(job)} deleted"
 
     async def queued_by(self, job: Document) -> tuple[bool, Document | None]:

@@ -9,11 +9,10 @@ import click
 from trainshed.api.job import Document
 from trainshed.client import ApiError
 from trainshed.client.job_reader import JobKind
-from trainshed.job_actions import JobActions
 from trainshed.views.rows import full_name
 
-from .connection import Cluster, ClusterOptions, cluster_options, run, sentence, warn
-from .job_changes import dry_run_option, for_each
+from .connection import Cluster, ClusterOptions, cluster_options, run, sentence
+from .job_changes import Manner, change_options, for_each
 from .job_names import JOB
 from .parameters import duration
 
@@ -24,11 +23,11 @@ LOOK = 1.0
 @click.command()
 @click.argument("jobs", nargs=-1, required=True, type=JOB)
 @cluster_options
-@dry_run_option
+@change_options
 @click.option("--wait", is_flag=True, help="Wait until the jobs and their pods are gone.")
 @click.option("--timeout", type=duration, help="How long to wait, such as 90s or 5m (default: without end).")
 def delete(
-    jobs: tuple[str, ...], *, options: ClusterOptions, is_dry_run: bool, wait: bool, timeout: float | None
+    jobs: tuple[str, ...], *, options: ClusterOptions, manner: Manner, wait: bool, timeout: float | None
 ) -> None:
     """Delete jobs with their pods.
 
@@ -36,13 +35,13 @@ def delete(
     """
     if timeout is not None and not wait:
         raise click.UsageError("--timeout is for --wait")
-    run(options, lambda cluster: _delete(cluster, jobs, timeout, waits=wait and not is_dry_run, is_dry_run=is_dry_run))
+    run(options, lambda cluster: _delete(cluster, jobs, timeout, manner=manner, waits=wait and not manner.is_dry_run))
 
 
 async def _delete(
-    cluster: Cluster, jobs: tuple[str, ...], seconds: float | None, *, waits: bool, is_dry_run: bool
+    cluster: Cluster, jobs: tuple[str, ...], seconds: float | None, *, waits: bool, manner: Manner
 ) -> int:
-    actions = JobActions(cluster.reader, warn, is_dry_run=is_dry_run)
+    actions = manner.actions(cluster)
 
     async def act(job: Document, kind: JobKind) -> str:
         deleted = await actions.delete(job, kind)
@@ -57,7 +56,7 @@ async def _delete(
                 raise click.ClickException(f"{full_name(job)} is being deleted; its pods are not gone yet") from None
         return deleted
 
-    return await for_each(cluster, jobs, act, is_dry_run=is_dry_run)
+    return await for_each(cluster, jobs, act, manner)
 
 
 async def _until_gone(cluster: Cluster, job: Document, kind: JobKind) -> None:

@@ -11,30 +11,29 @@ from trainshed.api.coerce import as_mapping
 from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Document
 from trainshed.client.job_reader import JobKind
-from trainshed.job_actions import JobActions
 from trainshed.views.rows import full_name, listed, with_namespace
 
-from .connection import Cluster, ClusterOptions, cluster_options, run, warn
-from .job_changes import dry_run_option, for_each
+from .connection import Cluster, ClusterOptions, cluster_options, run
+from .job_changes import Manner, change_options, for_each
 from .job_names import JOB
 
 
 @click.command()
 @click.argument("job", type=JOB)
 @cluster_options
-@dry_run_option
+@change_options
 @click.option("--replicas", required=True, type=click.IntRange(min=0), help="The new number of replicas.")
 @click.option("--role", default="Worker", show_default=True, help="The type of the replicas.")
-def scale(job: str, *, options: ClusterOptions, replicas: int, role: str, is_dry_run: bool) -> None:
+def scale(job: str, *, options: ClusterOptions, replicas: int, role: str, manner: Manner) -> None:
     """Change the number of replicas of a job.
 
     JOB is a name (mnist), a kind and a name (pytorchjob/mnist), or @latest for the job that was created last.
     """
-    run(options, lambda cluster: _scale(cluster, job, role, replicas, is_dry_run=is_dry_run))
+    run(options, lambda cluster: _scale(cluster, job, role, replicas, manner=manner))
 
 
-async def _scale(cluster: Cluster, word: str, role: str, replicas: int, *, is_dry_run: bool) -> int:
-    actions = JobActions(cluster.reader, warn, is_dry_run=is_dry_run)
+async def _scale(cluster: Cluster, word: str, role: str, replicas: int, *, manner: Manner) -> int:
+    actions = manner.actions(cluster)
 
     async def act(job: Document, kind: JobKind) -> str:
         from trainshed.job_facts import framework_of  # noqa: PLC0415 - its models take a while to import
@@ -47,7 +46,7 @@ async def _scale(cluster: Cluster, word: str, role: str, replicas: int, *, is_dr
             click.echo(note, err=True)
         return f"{full_name(job)} scaled"
 
-    return await for_each(cluster, [word], act, is_dry_run=is_dry_run)
+    return await for_each(cluster, [word], act, manner)
 
 
 def _count(job: Document, field: str, role: str) -> int | None:

@@ -78,6 +78,7 @@ def lasting(text: str) -> float:
 @click.option("--histories", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="Random runs.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Chooses their failures.")
 @click.option("--processes", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes to use.")
+@click.option("--time-limit", type=span, help="Refuse predictions that would take longer, such as 1m.")
 @click.option("--picture", type=click.Path(path_type=Path), help="Draw when the runs end, into an SVG file.")
 @click.option("-o", "--output", "form", type=click.Choice(["json"]), help="Print the predictions as JSON.")
 def whatif(files: tuple[str, ...], *, recursive: bool, **given: Any) -> None:  # noqa: ANN401 - options
@@ -218,8 +219,12 @@ def _assumptions(subject: VirtualJob, given: dict[str, Any]) -> Assumptions:
             f" job, {rounded(assumed.mean_time_between)} (--mtbf is that of one node)"
         )
     seconds = COST * given["histories"] * size * (1 + assumed.expected_failures) * 4 / given["processes"]
+    fewer = max(1, given["histories"] // 10)
+    if given["time_limit"] is not None and seconds > given["time_limit"]:
+        raise click.UsageError(
+            f"this would take about {rounded(seconds)}, longer than --time-limit: try --histories {fewer}"
+        )
     if seconds > LONG:
-        fewer = max(1, given["histories"] // 10)
         warn(f"This takes about {seconds / 60:.0f} minutes; --histories {fewer} is enough for a first look.")
     return assumed
 

@@ -37,11 +37,15 @@ class JobWriter:
         body = {"metadata": version, **patch}
         return named(DOCUMENTS.answer(await self._rest.call("PATCH", _path(kind, job), body, self._query)), kind)
 
-    async def delete(self, kind: JobKind, job: Document) -> None:
-        """Delete a job, its dependents in the background; raises `Conflict` if it is another one of its name."""
+    async def delete(self, kind: JobKind, job: Document, *, only_as_read: bool = False) -> None:
+        """Delete a job, its dependents in the background; raises `Conflict` if it is another one of its name.
+
+        With `only_as_read` also if it is not as it was read.
+        """
+        known = ("uid", "resourceVersion") if only_as_read else ("uid",)
         options = {
             "propagationPolicy": "Background",
-            "preconditions": {"uid": job["metadata"]["uid"]},
+            "preconditions": {key: job["metadata"][key] for key in known},
             "dryRun": ["All"] if self._dry_run else [],  # beside a body the server ignores the query
         }
         await self._rest.call("DELETE", _path(kind, job), options)

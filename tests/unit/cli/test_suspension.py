@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import pytest
+from click import ClickException
 
 from support.virtual_time import in_virtual_time
 from trainshed.cli.connection import Cluster
+from trainshed.cli.job_changes import Manner
 from trainshed.cli.suspension import restart_all
 from trainshed.client import ApiError, Conflict, NotFound, Unavailable
 from trainshed.client.job_reader import JobReader
@@ -66,11 +68,11 @@ class ScriptedServer:
         await asyncio.Event().wait()
 
 
-async def restart(server: ScriptedServer, seconds: float | None = None) -> int:
+async def restart(server: ScriptedServer, seconds: float | None = None, version: str = "") -> int:
     """Run the command; Ctrl-C after some seconds."""
     cluster = Cluster(JobReader(server), "ml", server)  # type: ignore[arg-type]
     async with asyncio.timeout(seconds):
-        return await restart_all(cluster, ("mnist",), 60, is_dry_run=False)
+        return await restart_all(cluster, ("mnist",), 60, manner=Manner(is_dry_run=False, version=version))
 
 
 @pytest.mark.parametrize(
@@ -96,6 +98,29 @@ def test_a_write_that_meets_a_conflict_is_of_the_job_as_it_is_then():
     server = ScriptedServer(errors=[Conflict("changed")])
     in_virtual_time(restart(server))
     assert server.written[0][0] == "2"
+
+
+@pytest.mark.parametrize(
+    ("version", "errors", "code", "written", "message"),
+    [
+        ("1", [], 0, [("1", True), ("1", False)], f"{NAME} restarted\n"),
+        ("1", [None, Conflict("changed")], 0, [("1", True), ("12", False)], f"{NAME} restarted\n"),
+        ("1", [Conflict("changed")], 1, [], "Error: changed\n"),
+        ("0", [], None, [], f"{NAME} has changed: its resourceVersion is 1 now"),
+    ],
+)
+def test_a_job_that_is_not_in_the_version_that_is_asked_for_is_not_changed(  # noqa: PLR0917
+    version, errors, code, written, message, capsys
+):
+    server = ScriptedServer(errors=errors)
+    said = ""
+    try:
+        assert in_virtual_time(restart(server, version=version)) == code
+    except ClickException as error:
+        assert code is None
+        said = error.message
+    assert server.written == written
+    assert message in said + "".join(capsys.readouterr())
 
 
 def test_ctrl_c_between_the_writes_says_how_to_go_on(capsys):
