@@ -164,7 +164,7 @@ manifests: venv ## Generate crds/, manifests/, and the chart's RBAC rules and va
 constraints: venv ## Update and pin all dependencies with hashes. Takes minutes.
 	@cd constraints
 	$(LOCK) --output-file=operator.txt $(EXTRAS) ../pyproject.toml
-	$(LOCK) --output-file=dev.txt --extra=dev $(EXTRAS) --constraint=operator.txt ../pyproject.toml
+	$(LOCK) --output-file=dev.txt --extra=dev $(EXTRAS) $(MORE) --constraint=operator.txt ../pyproject.toml
 	$(LOCK) --output-file=command.txt --constraint=operator.txt ../pyproject.toml
 	$(LOCK) --output-file=build.txt build.in
 	$(LOCK) --output-file=release.txt release.in
@@ -177,6 +177,8 @@ constraints: venv ## Update and pin all dependencies with hashes. Takes minutes.
 
 # The extras that the image has.
 EXTRAS := --extra=operator --extra=ui --extra=stacks
+# Those that only development has.
+MORE := --extra=mcp --extra=notify
 LOCK := ../$(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 

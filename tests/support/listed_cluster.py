@@ -23,7 +23,7 @@ def listed_cluster(
 ) -> Iterator[Path]:
     """Yield a kubeconfig of the cluster; `message` is what it says to each request that it refuses.
 
-    `created` are the answers to what is created, by the plural.
+    `created` are the answers to what is created, by the plural, and to what is patched, by the name.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -32,7 +32,7 @@ def listed_cluster(
             plural = urlsplit(self.path).path.rpartition("/")[2]
             found = objects.get(plural, ())
             if found is None:
-                self.do_PATCH()
+                self.refuse()
             elif isinstance(found, int):
                 self.respond(found, {})
             elif isinstance(found, dict | str):
@@ -40,21 +40,22 @@ def listed_cluster(
             else:
                 self.respond(200, {"metadata": {}, "items": list(found)})
 
-        def do_PATCH(self) -> None:
+        def refuse(self) -> None:
             """Refuse."""
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             self.respond(403, {"reason": "Forbidden", "message": message})
 
         def do_POST(self) -> None:
-            """Answer to what is created, or refuse."""
+            """Answer to what is created or patched, or refuse."""
             answer = (created or {}).get(urlsplit(self.path).path.rpartition("/")[2])
             if answer is None:
-                self.do_PATCH()
+                self.refuse()
             else:
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 self.respond(*answer)
 
-        do_DELETE = do_PATCH  # noqa: N815 - the name is http.server's
+        do_PATCH = do_POST  # noqa: N815 - the names are http.server's
+        do_DELETE = refuse  # noqa: N815
 
         def respond(self, code: int, body: dict | str) -> None:
             """Send JSON, or text."""

@@ -41,13 +41,13 @@ PODS = {"apiGroups": [""], "resources": ["pods", "pods/log", "events"], "verbs":
 WRITES, READS = ([*role["rules"], PODS] for role in yaml.safe_load_all(ROLES.read_text()))
 
 
-def person(plane: ControlPlane, user: UserClient, folder: Path, rules: list[dict]) -> Person:
+def person(plane: ControlPlane, user: UserClient, folder: Path, rules: list[dict], called: str = "reader") -> Person:
     """A user with these rights in the namespace, and no others."""
-    name, path = f"reader-of-{user.namespace}", f"/apis/{RBAC}/v1/namespaces/{user.namespace}"
-    user.call("POST", f"{path}/roles", {"metadata": {"name": "reader"}, "rules": rules})
+    name, path = f"{called}-of-{user.namespace}", f"/apis/{RBAC}/v1/namespaces/{user.namespace}"
+    user.call("POST", f"{path}/roles", {"metadata": {"name": called}, "rules": rules})
     subject = {"kind": "User", "name": name, "apiGroup": RBAC}
-    role = {"apiGroup": RBAC, "kind": "Role", "name": "reader"}
-    user.call("POST", f"{path}/rolebindings", {"metadata": {"name": "reader"}, "roleRef": role, "subjects": [subject]})
+    role = {"apiGroup": RBAC, "kind": "Role", "name": called}
+    user.call("POST", f"{path}/rolebindings", {"metadata": {"name": called}, "roleRef": role, "subjects": [subject]})
     config = yaml.safe_load(plane.kubeconfig.read_text())
     config["users"][0]["user"] |= {"as": name, "as-groups": ["system:authenticated"]}
     (folder / "kubeconfig").write_text(yaml.safe_dump(config))

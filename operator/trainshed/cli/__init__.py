@@ -32,6 +32,7 @@ JOBS = {
     "lint": ("lint", "Check jobs beforehand"),
     "plan": ("plan", "Say whether jobs would fit"),
     "whatif": ("whatif", "Predict ends amid failures"),
+    "mcp": ("mcp", "Serve tools for agents"),
 }
 ADMINISTRATORS = {
     "operator": ("operator", "Run the operator"),
@@ -92,9 +93,11 @@ class LazyGroup(click.Group):
         """Write the commands by who needs them."""
         del ctx
         for title, commands in (("Jobs", JOBS), ("Set-up", ADMINISTRATORS)):
-            with formatter.section(title):
-                rows = [(name, text) for name, (_, text) in commands.items()]
-                formatter.write("\n".join(_in_columns(rows, formatter.width)) + "\n")
+            if commands is not JOBS:  # for an empty line before them the screen has no room
+                formatter.write_paragraph()
+            formatter.write_heading(title)
+            rows = [(name, text) for name, (_, text) in commands.items()]
+            formatter.write("\n".join(_in_columns(rows, formatter.width)) + "\n")
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; the text of its errors has no control characters: it may quote what others have written.
