@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from datetime import datetime
 from typing import Any
 
@@ -135,7 +136,7 @@ def _json(document: Document) -> bytes:
 
 
 def _document(ended: Ended, curve: Curve, versions: Versions) -> dict[str, Any]:
-    job, status = ended.job, status_document(ended.status)
+    job, status = ended.job, deepcopy(status_document(ended.status))  # it is shared, and reduced below
     ready = sum(counts.ready for counts in ended.status.replica_statuses.values())
     columns = {"ready": f"{ready}/{job.size}", "progress": ended.status.progress}
     for field in TRANSIENT:

@@ -236,3 +236,12 @@ def test_a_release_takes_our_finalizer_and_leaves_those_of_others():
     assert alone == {"metadata": {"uid": "u", "resourceVersion": "7", "finalizers": None}}
     assert patches.finalizer_patch(ReleasePod("a", "u", "7", ("x/y",)))["metadata"]["finalizers"] == ["x/y"]
     assert patches.without_version(alone) == patches.finalizer_patch(ReleasePod("a", "u", "", ()))
+
+
+def test_a_status_is_encoded_once_and_the_documents_of_the_newest_are_kept():
+    statuses = [Status(state=str(number)) for number in range(status_codec.KEPT_DOCUMENTS + 2)]
+    documents = [status_codec.status_document(status) for status in statuses]
+    assert status_codec.status_document(statuses[-1]) is documents[-1]
+    assert status_codec.status_document(statuses[0]) is not documents[0]
+    assert [document["state"] for document in documents] == [status.state for status in statuses]
+    assert len(status_codec._kept) <= status_codec.KEPT_DOCUMENTS
