@@ -76,6 +76,8 @@ RAS_RULES: Rules = (("", ["pods/portforward"], ["get", "create"]),)
 #: For --record: to create ConfigMaps, which cannot be restricted to a name, and to read and change the one of records.
 RECORD_RULES: Rules = (("", ["configmaps"], ["create"]),)
 RECORDS_RULES: Rules = (("", ["configmaps"], ["get", "patch"]),)
+#: For --record-decisions: the ConfigMap of each job, whose name has its uid.
+DECISION_RULES: Rules = (("", ["configmaps"], ["create", "get", "patch"]),)
 #: In the operator's own namespace: the leader-election Lease.
 LEASE_RULES: Rules = (("coordination.k8s.io", ["leases"], ["create", "get", "update"]),)
 #: Rules for users: edit jobs, or view them. v1's edit role includes objects that are used together with jobs.
@@ -167,6 +169,7 @@ def rights() -> dict[str, Any]:
         "certificate": _rules(CERTIFICATE_RULES),
         "nccl-ras": _rules(RAS_RULES),
         "record": [*_rules(RECORD_RULES), *({**rule, "resourceNames": [RECORDS]} for rule in _rules(RECORDS_RULES))],
+        "decisions": _rules(DECISION_RULES),
         "lease": _rules(LEASE_RULES),
         "page": _rules(PAGE_RULES),
         "page-logs": _rules(PAGE_LOG_RULES),

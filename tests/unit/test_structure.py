@@ -35,6 +35,7 @@ SMALL_MODULES = {
     "trainshed.local.node.container_output": "what becomes of output, apart from the order of containers",
     "trainshed.local.stack_report": "what is read when the user asks, apart from the order of a run",
     "trainshed.local.decision_log": "what is kept for replays, apart from the order of a run",
+    "trainshed.decisions.ring_reader": "what is asked of the API server, apart from the form of what it has",
     "trainshed.decisions.again": "what is decided again, apart from how it is printed",
     "trainshed.local.history": "what is kept for reports, apart from the order of a run",
     "trainshed.local.training_progress": "what an output says of the training, apart from how it is printed",

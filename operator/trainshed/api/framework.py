@@ -13,6 +13,7 @@ from .job import (
     CleanPodPolicy,
     Document,
     Job,
+    RecordDecisions,
     Replica,
     ReplicaGroup,
     RestartPolicy,
@@ -56,6 +57,8 @@ class JobDefaults(msgspec.Struct, frozen=True):
     node_health: bool = False
     #: Allow jobs to have a record kept after their end; needs the right to write ConfigMaps.
     record: bool = False
+    #: Whose decisions are recorded while they exist; needs the right to read and write ConfigMaps.
+    record_decisions: RecordDecisions = RecordDecisions.NONE
     #: Tell webhooks about jobs.
     notify: bool = False
     #: The Services of jobs without the annotation: v1's, one for each replica, or one for each job.

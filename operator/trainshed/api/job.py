@@ -96,6 +96,14 @@ class RestartScope(StrEnum):
     JOB = "Job"
 
 
+class RecordDecisions(StrEnum):
+    """Of which jobs the operator records its decisions: of none, of those that ask by their annotation, or of all."""
+
+    NONE = "None"
+    ANNOTATED = "Annotated"
+    ALL = "All"
+
+
 class ServiceForm(StrEnum):
     """The headless Services of a job: one for each replica, or one for the job."""
 
@@ -218,6 +226,7 @@ class Job(msgspec.Struct, frozen=True):
     progress: ProgressSource = ProgressSource.NONE
     log_expression: str = ""
     record: bool = False
+    decisions: bool = False
     notify: str = ""
     queued: bool = False
     problems: tuple[str, ...] = ()

@@ -28,6 +28,8 @@ HANG_ACTION = f"{PREFIX}hang-action"
 DEBUG_SERVER_PORT = f"{PREFIX}debug-server-port"
 RECORD = f"{PREFIX}record"
 NOTIFY = f"{PREFIX}notify"
+#: The value of RECORD that asks for the decisions as well.
+DECISIONS = "Decisions"
 #: All annotations of a job, with their values, the default first (that of SERVICES is a setting of the operator); the
 #: value of those without is a duration, but for TEXTS. The chart's admission policy and `trainshed render` refuse
 #: others.
@@ -46,7 +48,7 @@ ANNOTATIONS: dict[str, tuple[str, ...]] = {
     HANG_DEADLINE: (),
     HANG_ACTION: ("Notify", "Restart"),
     DEBUG_SERVER_PORT: (),
-    RECORD: ("false", "true"),
+    RECORD: ("false", "true", DECISIONS),
     NOTIFY: (),
 }
 TEXTS = (PROGRESS_PATTERNS, DEBUG_SERVER_PORT, NOTIFY)
@@ -81,6 +83,7 @@ class JobAnnotations(msgspec.Struct, frozen=True):
     restarts_when_hung: bool = False
     debug_port: int | None = None
     record: bool = False
+    decisions: bool = False
     notify: str = ""
 
 
@@ -104,7 +107,8 @@ def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tup
         hang_deadline=_duration(annotations, HANG_DEADLINE, problems),
         restarts_when_hung=_choice(annotations, HANG_ACTION, problems) == "Restart",
         debug_port=_port(annotations, DEBUG_SERVER_PORT, problems),
-        record=_choice(annotations, RECORD, problems) != "false",
+        record=(record := _choice(annotations, RECORD, problems)) != "false",
+        decisions=record == DECISIONS,
         notify=_name(annotations, problems),
     )
     return found, tuple(problems)

@@ -23,6 +23,7 @@ from .job import (
     CleanPodPolicy,
     Document,
     Job,
+    RecordDecisions,
     ReplicaGroup,
     RestartPolicy,
     RunPolicy,
@@ -30,7 +31,7 @@ from .job import (
     ServiceForm,
     packed,
 )
-from .job_annotations import PREFIX, SERVICES, job_annotations
+from .job_annotations import PREFIX, SERVICES, JobAnnotations, job_annotations
 from .spec import LONGEST_DEADLINE, JobSpec, ReplicaSpec, SchedulingPolicy, ValidationInput
 from .validation import has_full_searches, violations
 
@@ -102,6 +103,7 @@ def assembled(metadata: object, spec: ParsedSpec, framework: Framework, job_defa
         progress=annotations.progress,
         log_expression=annotations.log_expression,
         record=annotations.record and job_defaults.record,
+        decisions=_records_decisions(annotations, job_defaults),
         notify=annotations.notify if job_defaults.notify else "",
         queued=spec.queued or _names_kueue(metadata),
         problems=problems or dict(spec.invalid).get(form, ()),
@@ -109,6 +111,16 @@ def assembled(metadata: object, spec: ParsedSpec, framework: Framework, job_defa
         api_version=framework.api_version,
         created=parse_time(metadata.get("creationTimestamp")),
     )
+
+
+def _records_decisions(annotations: JobAnnotations, job_defaults: JobDefaults) -> bool:
+    match job_defaults.record_decisions:
+        case RecordDecisions.ALL:
+            return True
+        case RecordDecisions.ANNOTATED:
+            return annotations.decisions
+        case _:
+            return False
 
 
 def parsed_spec(document: Document, framework: Framework, job_defaults: JobDefaults) -> ParsedSpec:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from trainshed.api.job import CleanPodPolicy, ServiceForm
+from trainshed.api.job import CleanPodPolicy, RecordDecisions, ServiceForm
 from trainshed.api.quantities import parse_quantity
 from trainshed.config import Config, bind_address, from_settings
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
@@ -279,6 +279,14 @@ FLAGS: tuple[click.Option, ...] = (
         help="Read the nodes on which replicas failed, to say what is wrong there and to try again for that.",
     ),
     click.Option(["--record"], is_flag=True, help="Allow jobs to have a record kept after their end, in a ConfigMap."),
+    click.Option(
+        ["--record-decisions"],
+        default=DEFAULTS.job_defaults.record_decisions.value,
+        type=click.Choice([one.value for one in RecordDecisions]),
+        show_default=True,
+        help="Jobs of which the decisions of the operator are recorded, in a ConfigMap of each: None, Annotated (those"
+        " with trainshed.dev/record: Decisions), or All.",
+    ),
     *notify_flags.FLAGS,
     click.Option(
         ["--max-log-follows", "log_follows"],

@@ -15,9 +15,12 @@ from trainshed.api.foreign_text import one_line
 from trainshed.client.job_reader import NoSuchJob
 from trainshed.decisions import again
 from trainshed.decisions.recording import FILE, MOST_LINE, MOST_READ, Decision, Recording, recordings
+from trainshed.decisions.ring_reader import read_recording
 from trainshed.decisions.steps import Step, about_pod, as_json, clock, steps, why_deleted
 from trainshed.plan.messages.phrases import plural
 
+from .connection import Cluster, ClusterOptions, cluster_options, run
+from .job_names import JOB
 from .kept_runs import is_kept
 
 #: A time of day, and a time as the output and RFC 3339 have it.
@@ -27,10 +30,9 @@ OTHERWISE = 3
 
 
 @click.command()
-@click.argument("job", default="")
-@click.option(
-    "--run", "folder", type=click.Path(path_type=Path), required=True, help="The folder that trainshed run names."
-)
+@click.argument("job", type=JOB, default="")
+@cluster_options
+@click.option("--run", "folder", type=click.Path(path_type=Path), help="A job that trainshed run has run: its folder.")
 @click.option(
     "--at", default="", metavar="TIME", help="The decision that held then: RFC 3339, or a time of day in UTC."
 )
@@ -38,24 +40,49 @@ OTHERWISE = 3
 @click.option("--with-this-version", is_flag=True, help="Where the installed version would decide otherwise.")
 @click.option("-o", "--output", type=click.Choice(("text", "json")), default="text", help="Form.")
 def replay(  # noqa: PLR0913 - options of the command
-    job: str, *, folder: Path, at: str, pod: str, with_this_version: bool, output: str
+    job: str,
+    *,
+    options: ClusterOptions,
+    folder: Path | None,
+    at: str,
+    pod: str,
+    with_this_version: bool,
+    output: str,
 ) -> None:
     """Show what the operator decided about a job, and why: what it saw, which rule applied, what it did.
 
-    The decisions are those that a run on this machine has kept in its folder. Values of variables, commands and
-    arguments are not in them. With --with-this-version the exit code is 3 if a decision would be another one.
+    The decisions are those that the operator has recorded, or a run on this machine in its folder. Values of variables,
+    commands and arguments are not in them. With --with-this-version the exit code is 3 if a decision would be another
+    one.
     """
+    if not job and folder is None:
+        raise click.UsageError("name the job, or the folder of a run: --run FOLDER")
+    if folder and options != ClusterOptions("", "", ""):
+        raise click.UsageError("--run is about no cluster: leave out --namespace, --context and --kubeconfig")
+
+    def show(found: Recording) -> int:
+        return _show_others(found, output) if with_this_version else _show(found, at, pod, output)
+
+    if folder is None:
+        run(options, lambda cluster: _of_cluster(cluster, job, show))
+        return
     try:
         found = chosen(recordings(_lines(folder)), job)
     except (NoSuchJob, OSError) as error:
         raise click.ClickException(one_line(str(error))) from error
-    show: Callable[[], Iterator[str]]
-    if with_this_version:
-        others = [*again.differences(found.decisions)]
-        show = (lambda: _others_as_json(others)) if output == "json" else (lambda: _others(found, others))
-        for line in show():
-            click.echo(line)
-        raise SystemExit(OTHERWISE if others else 0)
+    raise SystemExit(show(found))
+
+
+async def _of_cluster(cluster: Cluster, name: str, show: Callable[[Recording], int]) -> int:
+    """Show the decisions about a job that the operator has recorded."""
+    try:
+        job, _ = await cluster.reader.find(cluster.namespace, name)
+    except NoSuchJob as error:
+        raise NoSuchJob(f"{error}; the decisions about a job go with it") from error
+    return show(await read_recording(cluster.reader, job))
+
+
+def _show(found: Recording, at: str, pod: str, output: str) -> int:
     told = [*steps(found.decisions)]
     selected = about_pod(told, pod) if pod else told
     if at:
@@ -63,9 +90,17 @@ def replay(  # noqa: PLR0913 - options of the command
     answers = why_deleted(found.decisions, pod) if pod else []
     if output == "json":
         click.echo(json.dumps({"steps": [*map(as_json, selected)], "deleted": answers}, indent=2))
-        return
+        return 0
     for line in text(found, selected, answers):
         click.echo(line)
+    return 0
+
+
+def _show_others(found: Recording, output: str) -> int:
+    others = [*again.differences(found.decisions)]
+    for line in _others_as_json(others) if output == "json" else _others(found, others):
+        click.echo(line)
+    return OTHERWISE if others else 0
 
 
 def _lines(folder: Path) -> list[bytes]:

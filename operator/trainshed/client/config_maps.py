@@ -34,18 +34,24 @@ class ConfigMaps:
         except NotFound:
             return None
 
-    async def create(self, namespace: str, body: Document) -> None:
-        """Create a ConfigMap; raises `Conflict` if there is one of that name."""
-        await self._write("POST", Path(CORE, "configmaps", namespace), body)
+    async def create(self, namespace: str, body: Document) -> Document:
+        """Create a ConfigMap, return it as it is stored; raises `Conflict` if there is one of that name."""
+        return await self._write("POST", Path(CORE, "configmaps", namespace), body)
 
-    async def merge(self, namespace: str, name: str, patch: Document) -> None:
-        """Merge a patch; its uid and resourceVersion are preconditions: raises `Conflict`, `NotFound`."""
-        await self._write("PATCH", Path(CORE, "configmaps", namespace, name), patch)
+    async def merge(self, namespace: str, name: str, patch: Document) -> Document:
+        """Merge a patch, return what is stored; its uid and resourceVersion are preconditions.
+
+        Raises `Conflict` and `NotFound`.
+        """
+        return await self._write("PATCH", Path(CORE, "configmaps", namespace, name), patch)
 
     async def kubernetes_version(self) -> str:
         """Return the version of the API server, as the function of this name does."""
         return await kubernetes_version(self._client.rest)
 
-    async def _write(self, verb: str, path: Path, body: Document) -> None:
+    async def _write(self, verb: str, path: Path, body: Document) -> Document:
         client = self._client
-        await client.limiters.creates.run(path.namespace, lambda: client.rest.write(verb, path, body, client.may_write))
+        answer = await client.limiters.creates.run(
+            path.namespace, lambda: client.rest.write(verb, path, body, client.may_write)
+        )
+        return DOCUMENTS.answer(answer)

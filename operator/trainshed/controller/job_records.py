@@ -30,7 +30,7 @@ from trainshed.client import ApiError, Conflict, Forbidden, Invalid, NotFound, N
 from trainshed.plan.messages import job_events
 from trainshed.process import job_fields
 
-from .observer import Observer
+from .observer import Background
 
 #: The most jobs that are remembered until they end, and of which it is remembered that their records are kept.
 MOST_OPEN, MOST_KEPT = 10_000, 50_000
@@ -52,11 +52,11 @@ class RecordStore(Protocol):
         """Return a ConfigMap, None if it does not exist."""
         ...
 
-    async def create(self, namespace: str, body: Document) -> None:
+    async def create(self, namespace: str, body: Document) -> object:
         """Create a ConfigMap; raises `Conflict` if there is one of that name."""
         ...
 
-    async def merge(self, namespace: str, name: str, patch: Document) -> None:
+    async def merge(self, namespace: str, name: str, patch: Document) -> object:
         """Merge a patch with preconditions; raises `Conflict`, and `NotFound` if it does not exist."""
         ...
 
@@ -74,7 +74,7 @@ class _Open:
         self.job, self.framework, self.status, self.curve = job, framework, status, curve
 
 
-class JobRecords(Observer):
+class JobRecords(Background):
     """Hears of reconciles; jobs that do not ask cost the reading of one field.
 
     `run` writes, without end. `tell` writes an Event about a job of which no record can be kept.

@@ -8,7 +8,7 @@ import gc
 import logging
 import socket
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -17,7 +17,7 @@ from typing import Any
 from trainshed import process
 from trainshed.api.actions import Event
 from trainshed.api.framework import Framework
-from trainshed.api.job import Job
+from trainshed.api.job import Job, RecordDecisions
 from trainshed.client import ApiError
 from trainshed.client.client import ApiClient
 from trainshed.client.config_maps import ConfigMaps
@@ -40,7 +40,7 @@ from .leader_election import LeaderElector, LeaseConfig
 from .log_followers import LogFollowers
 from .metrics import Metrics, MetricScope
 from .namespaces import Controller, NamespaceCache, Scope, discover_gang_resources
-from .observer import Observers
+from .observer import Background, Observers
 from .orphans import Orphans
 from .ras_polls import RasPolls
 from .stack_reads import StackReads
@@ -92,12 +92,8 @@ class Operator:
         if settings.leader_elect:
             client.may_write = self._elector.is_leader
         scope = Scope(frameworks, settings.job_defaults, settings.namespaces)
-        self._records = None
-        if settings.job_defaults.record:
-            self._records = JobRecords(ConfigMaps(client), self._tell, clock.now)
-        self._notifier = self._make_notifier() if settings.notify_webhooks else None
-        beside = [one for one in (self._records, self._notifier) if one]
-        observer = Observers(self._metrics, *beside) if beside else self._metrics
+        self._beside = tuple(self._make_beside())
+        observer = Observers(self._metrics, *self._beside) if self._beside else self._metrics
         self._controller = Controller(client, scope, observer, clock.now)
         self._caches = self._controller.caches
         self._followers = LogFollowers(self._rest, self._controller.recorder, clock.now, settings.log_follows)
@@ -146,7 +142,7 @@ class Operator:
         runs += [self._expire_counters, *(informer.run for informer in self._controller.informers)]
         if self._polls:
             runs.append(partial(self._ask_ranks, self._polls))
-        runs += [one.run for one in (self._records, self._notifier) if one]
+        runs += [one.run for one in self._beside]
         runs += [self._orphans(namespaced).run for namespaced in self._caches.all.values()]
         if where := _reports_at(self._settings):
             runs.append(partial(self._serve_reports, list(listening_sockets(*where))))
@@ -173,7 +169,7 @@ class Operator:
         self._controller.queue.clear()
         try:
             async with asyncio.timeout(EVENT_FLUSH_TIMEOUT):
-                last = [self._notifier.finish(EVENT_FLUSH_TIMEOUT)] if self._notifier else []
+                last = (one.finish(EVENT_FLUSH_TIMEOUT) for one in self._beside)
                 await asyncio.gather(self._controller.recorder.flush(), *last)
         except TimeoutError:
             log.warning("timed out flushing Events")
@@ -234,12 +230,20 @@ class Operator:
         self._caches.step_down()
         self._stop_watching()
         self._metrics.step_down()
-        for one in filter(None, (self._records, self._notifier)):
+        for one in self._beside:
             one.step_down()
 
-    def _make_notifier(self) -> Any:  # noqa: ANN401 - the modules for it are imported only here
-        make = import_module(f"{__package__}.notifier").make_notifier
-        return make(self._settings, self._client, self._tell, self._metrics, self._clock.now)
+    def _make_beside(self) -> Iterator[Background]:
+        """Yield what is done apart from reconciles; the modules of what is off are not imported."""
+        store, now, jobs = ConfigMaps(self._client), self._clock.now, self._settings.job_defaults
+        if jobs.record:
+            yield JobRecords(store, self._tell, now)
+        if jobs.record_decisions is not RecordDecisions.NONE:
+            recorder = import_module(f"{__package__}.job_decisions").JobDecisions
+            yield recorder(store, self._tell, self._metrics.count_decisions, now)
+        if self._settings.notify_webhooks:
+            make = import_module(f"{__package__}.notifier").make_notifier
+            yield make(self._settings, self._client, self._tell, self._metrics, now)
 
     def _tell(self, job: Job, event: Event) -> None:
         self._controller.recorder.record(job, event)

@@ -28,6 +28,7 @@ from trainshed.api.job import JobKey
 from trainshed.api.objects import POD_GROUP
 from trainshed.api.status import ConditionType, Status
 from trainshed.client import ApiError
+from trainshed.decisions import ring
 from trainshed.notify.news import RESULTS
 from trainshed.plan.failures import APPLICATION, DISRUPTION, HANG, INFRASTRUCTURE
 from trainshed.plan.messages.progress_reports import ACCEPTED, FORWARDED, UNKNOWN_KEYS, ReportRefusal
@@ -253,6 +254,8 @@ class Metrics:
         self._reports = _counter("trainshed_progress_reports", reports, "answer", answers, own)
         notifications = "Messages to webhooks, by what became of them."
         self._notifications = _counter("trainshed_notifications", notifications, "result", RESULTS, own)
+        decisions = "Decisions about jobs that are to be recorded, by what became of them."
+        self._decisions = _counter("trainshed_recorded_decisions", decisions, "result", ring.RESULTS, own)
         self._failed_pods, self._starting, self._time = FailedPods(), StartupTimes(), SpentTime(own)
         self.gauges = Gauges(own)
         self._jobs = Gauge("trainshed_jobs", "Jobs by state.", ("framework", "state"), registry=own)
@@ -301,6 +304,10 @@ class Metrics:
     def count_notification(self, result: str) -> None:
         """Count a message to a webhook by what became of it."""
         self._notifications.labels(result).inc()
+
+    def count_decisions(self, result: str, number: int) -> None:
+        """Count decisions that are to be recorded by what became of them."""
+        self._decisions.labels(result).inc(number)
 
     def on_decision(self, snapshot: Snapshot, plan: Plan) -> None:
         """Count nothing: what a decision has changed is counted when it is done."""

@@ -40,7 +40,7 @@ from trainshed.process import job_fields
 from trainshed.views import story
 
 from .metrics import Metrics
-from .observer import Observer
+from .observer import Background
 from .workqueue import largest_share
 
 #: How long news wait for what follows at once, and the interval at which the queue is looked at, in seconds.
@@ -98,7 +98,7 @@ class _Item:
         self.claimed: Claimed | None = None
 
 
-class Notifier(Observer):
+class Notifier(Background):
     """Hears of reconciles; jobs that do not ask cost the reading of one field. `run` sends, without end."""
 
     def __init__(self, client: Client, courier: Courier, desk: Desk) -> None:

@@ -61,6 +61,22 @@ class Observer(Protocol):
         return
 
 
+class Background(Observer):
+    """An observer with work of its own, apart from reconciles, which may read and write."""
+
+    async def run(self) -> None:
+        """Do the work, without end."""
+        return
+
+    async def finish(self, seconds: float) -> None:
+        """Finish what is under way when the process ends; the caller waits for that long."""
+        return
+
+    def step_down(self) -> None:
+        """Forget what belongs to the leader: another replica leads."""
+        return
+
+
 class Observers(Observer):
     """Tells several observers, in their order."""
 

@@ -178,7 +178,7 @@ class LineReader:
 
     def skim(self, line: bytes) -> tuple[Document, datetime] | None:
         """Take a line as one that the next ones need; return what it has, None if it is none."""
-        found = _parsed(line)
+        found = parsed(line)
         time = _time(found.get("time"))
         if time is None:
             self._state = None
@@ -190,13 +190,13 @@ class LineReader:
             self._state = _next(self._state, as_mapping(found.get("saw")))
         return found, time
 
-    def read(self, line: bytes) -> Decision | None:
-        """Return the decision of a line, None if it is none."""
+    def read(self, line: bytes, *, unread: str = "") -> Decision | None:
+        """Return the decision of a line, None if it is none; `unread` is why its snapshot is not to be read."""
         taken = self.skim(line)
         if taken is None:
             return None
         found, time = taken
-        saw, unread = _snapshot(self._state, self._head, found)
+        saw, unread = (None, unread) if unread else _snapshot(self._state, self._head, found)
         return Decision(
             n=parse_integer(found.get("n")),
             time=time,
@@ -230,7 +230,7 @@ def recordings(lines: Iterable[bytes]) -> list[Recording]:
     readers: dict[str, LineReader] = {}
     found: dict[str, Recording] = {}
     for line in lines:
-        uid = parse_text(_parsed(line).get("uid"))
+        uid = parse_text(parsed(line).get("uid"))
         reader = readers.setdefault(uid, LineReader())
         if decision := reader.read(line):
             known = found.setdefault(uid, Recording(*reader.names, []))
@@ -265,7 +265,8 @@ def _snapshot(state: Mapping[str, Any] | None, head: Document, found: Document) 
         return None, str(error)
 
 
-def _parsed(line: bytes) -> Document:
+def parsed(line: bytes) -> Document:
+    """Return what a line has, nothing if it is none or too long."""
     if len(line) > MOST_LINE:
         return {}
     try:

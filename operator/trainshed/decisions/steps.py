@@ -51,7 +51,7 @@ class Step(msgspec.Struct, frozen=True):
 def steps(decisions: Iterable[Decision]) -> Iterator[Step]:
     """Yield the steps; the facts of each are what differs from what the decision before it saw."""
     before: Snapshot | None = None
-    for decision in decisions:
+    for place, decision in enumerate(decisions):
         facts = [*_facts(before, decision.saw)] if decision.saw else []
         actions = [*_actions(decision.plan)]
         yield Step(
@@ -62,14 +62,16 @@ def steps(decisions: Iterable[Decision]) -> Iterator[Step]:
             why=SENTENCES.get(decision.rule, ""),
             actions=(*_status(decision), *_events(decision.plan), *_grouped(actions)) or ("nothing",),
             pods=frozenset(name for _, name in (*facts, *actions) if name),
-            notes=tuple(_notes(decision, before)),
+            notes=tuple(_notes(decision, is_first=place == 0)),
         )
         before = decision.saw
 
 
-def _notes(decision: Decision, before: Snapshot | None) -> Iterator[str]:
-    if decision.after_restart and before:
+def _notes(decision: Decision, *, is_first: bool) -> Iterator[str]:
+    if decision.after_restart and not is_first:
         yield "the operator started again: decisions of the last half minute before may be missing"
+    if is_first and (decision.after_restart or decision.n > 1):
+        yield "the record begins here: earlier decisions are not in it"
     if decision.missed:
         yield f"{decision.missed} decisions before this one were not kept"
     if decision.saw is None:

@@ -54,6 +54,7 @@ CASES = {
         ("nodeHealth.enabled=true", "namespaces={a,b}"), USUAL | {"node-health", "node-events"}, ("a", "b")
     ),
     "records of two namespaces": Case(("record.enabled=true", "namespaces={a,b}"), USUAL | {"record"}, ("a", "b")),
+    "decisions": Case(("record.decisions=Annotated",), USUAL | {"decisions"}),
     "webhooks": Case(("notify.enabled=true",), USUAL),
     "no MPIJobs": Case(without("mpijob"), USUAL - {"mpi", "mpijob"}, kinds=tuple(KINDS.keys() - {"MPIJob"})),
     "one replica": Case(("leaderElection.enabled=false", "replicas=1"), USUAL - {"lease"}),

@@ -93,6 +93,9 @@ def test_another_version_is_compared(folder: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_what_is_no_run_is_said(folder: Path, tmp_path: Path):
+    assert "name the job, or the folder of a run" in replay()[1]
+    assert "--run is about no cluster" in replay("mnist", "--run", folder, "-n", "ml")[1]
+    assert "cannot read kubeconfig" in replay("mnist", "--kubeconfig", tmp_path / "none")[1]
     assert "has no decisions.jsonl" in replay("--run", tmp_path / "x")[1]
     (folder / FILE).write_bytes(b"torn")
     assert "kept: none" in replay("--run", folder)[1]

@@ -124,5 +124,7 @@ def test_what_is_not_known_is_said():
     assert why_deleted([unknown], "mnist-worker-1")
     _, after = steps([first, replace(second, after_restart=True)])
     assert after.notes[0].startswith("the operator started again")
+    assert next(steps([replace(second, after_restart=True)])).notes == next(steps([second])).notes
+    assert next(steps([second])).notes == ("the record begins here: earlier decisions are not in it",)
     odd = replace(second, plan={"actions": [["NewAction", {"resource": {"kind": "Lease"}, "name": "a"}], 7]})
     assert next(steps([odd])).actions == ("NewAction Lease a", "")

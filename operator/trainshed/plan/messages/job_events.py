@@ -7,8 +7,8 @@ from itertools import islice
 
 from trainshed.api import gang
 from trainshed.api.actions import Action, DeleteDependent, Event, EventType
-from trainshed.api.job import ProgressSource, Replica
-from trainshed.api.job_annotations import CHECKPOINT_ON_SIGTERM, NOTIFY, PROGRESS, RECORD, TRACK_RESULTS
+from trainshed.api.job import ProgressSource, RecordDecisions, Replica
+from trainshed.api.job_annotations import CHECKPOINT_ON_SIGTERM, DECISIONS, NOTIFY, PROGRESS, RECORD, TRACK_RESULTS
 from trainshed.api.objects import POD_GROUP, Container, Pod
 from trainshed.api.status import ConditionType, Failure, Status
 from trainshed.plan.facts import Facts
@@ -123,6 +123,7 @@ def tracking_disabled(facts: Facts) -> tuple[Event, ...]:
 
 #: Where the rights and the flags for progress by logs, and for records, come from.
 PROGRESS_VALUE, RECORD_VALUE = "progress.logs.enabled of the chart", "record.enabled of the chart"
+DECISIONS_VALUE = "record.decisions of the chart"
 
 
 def logs_disabled(facts: Facts) -> tuple[Event, ...]:
@@ -134,16 +135,27 @@ def logs_disabled(facts: Facts) -> tuple[Event, ...]:
 
 
 def record_disabled(facts: Facts) -> tuple[Event, ...]:
-    """Return a Warning if the job asks for a record and the operator runs without --record."""
-    if facts.snapshot.job_defaults.record or facts.job.annotations.get(RECORD, "false") == "false":
+    """Return a Warning if the job asks for a record, or for one of the decisions, and the operator keeps none."""
+    asks, site = facts.job.annotations.get(RECORD, "false"), facts.snapshot.job_defaults
+    if asks == DECISIONS and site.record_decisions is RecordDecisions.NONE:
+        flag, value = "--record-decisions", DECISIONS_VALUE
+    elif asks == "true" and not site.record:
+        flag, value = "--record", RECORD_VALUE
+    else:
         return ()
-    message = f"{RECORD} has no effect: the operator runs without --record ({RECORD_VALUE})"
+    message = f"{RECORD}: {asks} has no effect: the operator runs without {flag} ({value})"
     return (_lasting_warning("RecordDisabled", message),)
 
 
 def record_refused(said: str) -> Event:
     """Return the Event that no record of a job can be kept; `said` is why."""
     return _lasting_warning("RecordNotKept", f"No record of the job is kept ({RECORD_VALUE}): {said}")
+
+
+def decisions_refused(said: str) -> Event:
+    """Return the Event that the decisions about a job cannot be recorded; `said` is why."""
+    message = f"The decisions about the job are not recorded ({DECISIONS_VALUE}): {said}"
+    return _lasting_warning("DecisionsNotRecorded", message)
 
 
 #: Where the webhooks come from.
