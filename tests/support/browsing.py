@@ -26,7 +26,7 @@ LINK = re.compile(r"http://127\.0\.0\.1:\d+\S+")
 #: What the browser must never say: it has refused to load something, or a script has failed.
 COMPLAINTS = ("error", "warning")
 #: Seconds within which something must be seen.
-PATIENCE = 20
+PATIENCE = 60
 
 
 class Ui:
@@ -89,6 +89,7 @@ class Visitor:
 
     def __init__(self, context: BrowserContext) -> None:
         self.context, self.complaints = context, []
+        context.set_default_timeout(PATIENCE * 1000)
 
     def open(self, url: str) -> Page:
         """Open a page in a new tab."""
