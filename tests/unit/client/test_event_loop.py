@@ -1,4 +1,4 @@
-"""Only the event loop closes a connection: a descriptor closed twice may belong to another connection by then."""
+"""Only the event loop closes a connection: a descriptor closed twice may be another one. All timers are real."""
 
 from __future__ import annotations
 
@@ -65,3 +65,18 @@ def test_a_connection_without_a_socket_is_made_as_usual():
 
     with asyncio.Runner(loop_factory=EventLoop) as runner:
         runner.run(go())
+
+
+@pytest.mark.parametrize("delay", [-1, 0, 0.0004, 0.1])
+def test_what_is_due_at_once_has_a_timer_too(delay):
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        run = asyncio.Event()
+        timers = loop.call_later(delay, run.set), loop.call_at(loop.time() + delay, run.set)
+        assert all(loop.time() <= timer.when() <= loop.time() + 0.2 for timer in timers)
+        timers[0].cancel()
+        async with asyncio.timeout(60):
+            await run.wait()
+
+    with asyncio.Runner(loop_factory=EventLoop) as runner:
+        runner.run(story())
