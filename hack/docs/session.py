@@ -16,7 +16,7 @@ QUICK_START = ROOT / "docs" / "quick-start.md"
 
 
 class Session:
-    """A shell in the root of the repository.
+    """A shell in `root`, the root of the repository or of a checkout of another version.
 
     `programs` are added to the PATH. `kubeconfig`, if given, is copied, with `namespace` as its default namespace.
     `options` maps the beginning of a command to options that this machine adds to it.
@@ -31,6 +31,7 @@ class Session:
         *,
         environment: Mapping[str, str] = os.environ,
         options: Mapping[str, str] = MappingProxyType({}),
+        root: Path = ROOT,
     ) -> None:
         shelf = folder / "programs"
         shelf.mkdir()
@@ -43,7 +44,7 @@ class Session:
                 context["context"]["namespace"] = namespace
             copy.write_text(yaml.safe_dump(config))
         self._environment = dict(environment) | {"KUBECONFIG": str(copy), "PATH": f"{shelf}:{environment['PATH']}"}
-        self._options = options
+        self._options, self._root = options, root
 
     def run(self, block: Block) -> None:
         """Run each command; raise AssertionError if one fails or does not print what the page shows.
@@ -56,7 +57,7 @@ class Session:
             command = " ".join(filter(None, (step.command, block.adds, own)))
             outcome = subprocess.run(
                 ["bash", "-euo", "pipefail", "-c", command],
-                cwd=ROOT,
+                cwd=self._root,
                 env=self._environment,
                 capture_output=True,
                 text=True,

@@ -23,6 +23,7 @@ class Operator:
         self.log = folder / "operator.log"
         self.health, self.metrics = self._ports()
         self.program: tuple[str, ...] = (sys.executable, "-m", "trainshed")
+        self.environment: dict[str, str] = {}
         self._flags = flags
         self._process: subprocess.Popen | None = None
 
@@ -110,7 +111,7 @@ class Operator:
                 [*self.program, "operator", "--kubeconfig", str(self.kubeconfig), *endpoints, *self._flags],
                 stdout=log,
                 stderr=log,
-                env=os.environ | {"PYTHONUNBUFFERED": "1"},
+                env=os.environ | {"PYTHONUNBUFFERED": "1"} | self.environment,
             )
 
     def _end(self, how: signal.Signals) -> int:
