@@ -192,6 +192,12 @@ def test_alerts_keep_their_braces():
     assert dashboard.strip() == (CHART / "files" / "dashboard.json").read_text().strip()
 
 
+def test_the_image_is_named_by_its_digest_if_there_is_one():
+    for sets, image in (((), "trainshed:dev"), (("image.digest=sha256:" + 64 * "a",), "trainshed@sha256:" + 64 * "a")):
+        (container,) = the("Deployment", rendered(*sets))["spec"]["template"]["spec"]["containers"]
+        assert container["image"] == f"ghcr.io/trainshed/{image}"
+
+
 def test_people_have_their_rights_by_kubernetes_own_roles():
     roles = {
         item["metadata"]["name"]: item["metadata"]["labels"] for item in rendered() if item["kind"] == "ClusterRole"
