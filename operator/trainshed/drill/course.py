@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any, TextIO, cast
 
 import msgspec
@@ -38,8 +39,8 @@ from .verdict import Cause, FaultVerdict, Grade, judge, unjudgeable, unseen
 NAME = "trainshed-drills"
 #: Seconds of a quick drill, of the training without a fault in it, and with less of which no fault is tried.
 QUICK, QUICK_TRAINING, LEAST = 115.0, 15.0, 5.0
-
-
+#: What ends a drill.
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 #: The most bytes of the file with what a run prints: the logs of its replicas have limits of their own.
 MOST_OUTPUT = 64 << 20
 
@@ -305,8 +306,15 @@ def told(base: Observation) -> tuple[str, ...]:
 
 def _interruptible() -> None:
     """Let signals end the drill between two runs, each of which has handlers of its own."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+    for number in SIGNALS:
+        signal.signal(number, _interrupt)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """End the drill by the first signal; a second one would interrupt its end."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _private(path: str, flags: int) -> int:

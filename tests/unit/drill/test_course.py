@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -148,6 +149,20 @@ def test_an_interruption_says_where_everything_is(drill, how):
     with pytest.raises(Interrupted, match=str(done.folder)):
         done.run()
     assert done.folder.is_dir()
+
+
+@pytest.mark.parametrize("first", course.SIGNALS)
+def test_the_signals_after_the_first_do_not_interrupt_the_end(first):
+    before = {number: signal.getsignal(number) for number in course.SIGNALS}
+    try:
+        course._interruptible()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(first)
+        for number in course.SIGNALS:
+            signal.raise_signal(number)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_no_replica_that_is_not_there_is_struck(drill):
