@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from urllib.parse import urlsplit
 
 import pytest
 
 from support import FakeKubelet, UserClient
+from support.inbox import inbox
 from support.jobs import pytorchjob
+from support.tcp_proxy import TcpProxy
 from support.user_client import eventually
 from testbed.control_plane import ControlPlane
 
@@ -20,24 +24,42 @@ from testbed.control_plane import ControlPlane
 @pytest.fixture
 def received() -> Iterator[tuple[str, list[dict]]]:
     """The URL of a webhook on this machine, and what it has got."""
-    got: list[dict] = []
+    with inbox() as found:
+        yield found
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(204)
-            self.end_headers()
 
-        def log_message(self, *_arguments: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/secret", got
-    server.shutdown()
-    thread.join()
-    server.server_close()
+@pytest.mark.usefixtures("shared_operator")
+def test_a_watch_sends_each_change_once_although_its_connection_breaks(
+    server: ControlPlane, user: UserClient, kubelet: FakeKubelet, received: tuple[str, list[dict]], tmp_path: Path
+):
+    (url, got), output = received, tmp_path / "output"
+    service = url.replace("http://", "json://")
+    words = [sys.executable, "-m", "trainshed", "get", "--watch", "-n", user.namespace]
+    words += ["--notify", service, "--notify", "json://127.0.0.1:1/hidden"]
+    user.create(pytorchjob("earlier", Master=1))
+    eventually(lambda: user.state("PyTorchJob", "earlier") == "Running")
+    with TcpProxy.start(urlsplit(server.url).port) as line, output.open("w") as file:
+        config = str(line.kubeconfig(server.kubeconfig, tmp_path))
+        process = subprocess.Popen([*words, "--kubeconfig", config], stdout=file, stderr=file)
+        try:
+            eventually(lambda: "earlier" in output.read_text(), 60)
+            user.create(pytorchjob("mnist", restart="Never", Master=1))
+            eventually(lambda: len(got) == 1, 60)
+            line.cut()
+            kubelet.end("mnist-master-0", 3)
+            eventually(lambda: len(got) == 2, 60)
+            line.cut()
+            user.create(pytorchjob("later", Master=1))
+            eventually(lambda: len(got) == 3, 60)
+            eventually(lambda: output.read_text().count("service 2 (json)") == 3, 60)
+            assert process.poll() is None, "a service that is not there does not end the watch"
+        finally:
+            process.kill()
+            process.wait()
+    kinds = [("Running", "mnist"), ("Failed", "mnist"), ("Running", "later")]
+    assert [sent["title"] for sent in got] == [f"{state}: PyTorchJob {user.namespace}/{name}" for state, name in kinds]
+    assert "exited with code 3" in got[1]["message"]
+    assert not {"secret", "hidden", "Traceback"} & set(re.findall(r"\w+", output.read_text())), output.read_text()
 
 
 def warnings(user: UserClient) -> list[str]:

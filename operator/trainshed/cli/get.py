@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,6 +23,9 @@ from . import job_documents, tables
 from .connection import Cluster, ClusterOptions, cluster_options, run, warn
 from .job_names import JOB
 
+if TYPE_CHECKING:  # only --notify needs it
+    from .watch_messages import Notice
+
 DELETED = "Deleted"
 FORMS = ("wide", "json", "yaml", "name")
 
@@ -33,6 +37,12 @@ FORMS = ("wide", "json", "yaml", "name")
 @click.option("-l", "--selector", default="", help="Labels that the jobs have, such as team=vision,stage!=test.")
 @click.option("-o", "--output", "form", type=click.Choice(FORMS), help="Another form than the table.")
 @click.option("-w", "--watch", is_flag=True, help="Go on, and print the row of each job that changes.")
+@click.option(
+    "--notify",
+    multiple=True,
+    metavar="URL",
+    help="With --watch: send each new state with its story to this URL of apprise, such as slack://…; may be repeated.",
+)
 @click.option("--finished", is_flag=True, help="The records of finished jobs in their place, also of deleted ones.")
 def get(jobs: tuple[str, ...], *, options: ClusterOptions, selector: str, watch: bool, **others: object) -> None:
     """Show jobs of all kinds, or of some: what state they are in, and why.
@@ -42,13 +52,15 @@ def get(jobs: tuple[str, ...], *, options: ClusterOptions, selector: str, watch:
     form, everywhere = others["form"], bool(others["everywhere"])
     if watch and form not in (None, "wide"):
         raise click.UsageError(f"--watch prints rows, which -o {form} has not")
+    if others["notify"] and not watch:
+        raise click.UsageError("--notify sends what changes: add --watch")
     if everywhere and options.namespace:
         raise click.UsageError("choose either --namespace or --all-namespaces")
     if others["finished"]:
         if watch or selector:
             raise click.UsageError("records have no labels, and do not change: --finished has no -l and no --watch")
         run(options, lambda cluster: _finished(cluster, jobs, str(form or ""), everywhere=everywhere))
-    view = View(str(form or ""), everywhere=everywhere, watched=watch)
+    view = View(str(form or ""), everywhere=everywhere, watched=watch, urls=others["notify"])  # type: ignore[arg-type] # click's
     run(options, lambda cluster: _get(cluster, view, jobs, selector, watch=watch))
 
 
@@ -68,6 +80,7 @@ class Shown:
     cells: tuple[str, ...]
     content: tuple[str, ...]
     whole: Callable[[], Document] | None
+    notice: Notice | None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -76,10 +89,14 @@ class Shown:
 
 
 class View:
-    """How jobs are printed: the form, whether with namespaces, and whether also when they change."""
+    """How jobs are printed: the form, whether with namespaces, and whether also when they change.
 
-    def __init__(self, form: str, *, everywhere: bool, watched: bool) -> None:
+    `urls` are those of the services that get what changes.
+    """
+
+    def __init__(self, form: str, *, everywhere: bool, watched: bool, urls: tuple[str, ...] = ()) -> None:
         self.form, self.everywhere, self._watched, self._now = form, everywhere, watched, Clock().now
+        self.urls = urls
         self.header = rows.header(namespaces=everywhere, wide=form == "wide")
 
     def read(self, job: Document, whole: Callable[[], Document]) -> Shown:
@@ -91,6 +108,7 @@ class View:
             cells=rows.row(job, self._now(), namespaces=self.everywhere, wide=self.form == "wide"),
             content=rows.content(job) if self._watched else (),
             whole=whole if self.form in ("json", "yaml") else None,
+            notice=_notice(job) if self.urls else None,
         )
 
     def show(self, jobs: list[Shown], *, one: bool) -> None:
@@ -136,6 +154,12 @@ async def _get(cluster: Cluster, view: View, words: tuple[str, ...], selector: s
     return 0
 
 
+def _notice(job: Document) -> Notice:
+    from .watch_messages import notice  # noqa: PLC0415 - only --notify needs it
+
+    return notice(job)
+
+
 def _nothing(jobs: Jobs) -> str:
     """Return that there are no jobs, in kubectl's words, and where there may be some."""
     if not jobs.namespace:
@@ -161,14 +185,35 @@ async def _watch(cluster: Cluster, view: View, choice: Choice, jobs: list[Shown]
     only = set(printed) if choice.names else set()
     widths = tables.widths((view.header, *(job.cells for job in jobs)))
     known = {job.key: job for job in jobs}
-    async with aclosing(job_changes(cluster.reader, choice.jobs, view.read, known, warn)) as changes:
+    async with (
+        _messages(cluster, view, jobs) as tell,
+        aclosing(job_changes(cluster.reader, choice.jobs, view.read, known, warn)) as changes,
+    ):
         async for change in changes:
             job = change.item
+            if only and job.identity not in only:
+                continue
+            if job.notice:
+                tell(job.notice)
             content = (*job.content, DELETED) if change.deleted else job.content
-            if printed.get(job.identity) != content and (not only or job.identity in only):
+            if printed.get(job.identity) != content:
                 printed[job.identity] = content
                 row = rows.as_deleted(job.cells, view.header) if change.deleted else job.cells
                 tables.add(row, widths, view.header, whole=view.form == "wide")
+
+
+@asynccontextmanager
+async def _messages(cluster: Cluster, view: View, jobs: list[Shown]) -> AsyncIterator[Callable[[Notice], None]]:
+    """Yield what takes the news of jobs, after those that are known already."""
+    if not view.urls:
+        yield lambda _: None
+        return
+    from .watch_messages import Messenger  # noqa: PLC0415 - as above
+
+    messenger = Messenger(cluster.reader, view.urls)
+    messenger.begin(job.notice for job in jobs if job.notice)
+    async with messenger.sending():
+        yield messenger.take
 
 
 def _long_name(job: Document) -> str:
