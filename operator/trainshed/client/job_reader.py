@@ -26,6 +26,7 @@ from .lists import (
     Decoder,
     JobParts,
     decode_items,
+    held_devices,
     job_document,
     list_pages,
     run_policy,
@@ -275,11 +276,11 @@ class JobReader:
 def decoder(kind: JobKind, read: Reading[T]) -> Decoder[tuple[str, T]]:
     """Return the decoder of the jobs of a kind: their uid, and what is read of them. Nothing else of them is kept.
 
-    Of the spec that is what tables say about it: until when the job may run.
+    Of the spec that is what tables say about it: until when the job may run, and which devices it holds after its end.
     """
 
     def convert(found: JobParts, content: msgspec.Raw | bytes) -> tuple[str, T]:
-        job = named({**job_document(found), "spec": run_policy(found.spec)}, kind)
+        job = named({**job_document(found), "spec": {**run_policy(found.spec), **held_devices(found)}}, kind)
         return parse_text(job["metadata"].get("uid")), read(job, lambda: named(DOCUMENTS.answer(content), kind))
 
     return Decoder(PARTS, convert)

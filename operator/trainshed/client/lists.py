@@ -14,10 +14,12 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import UNSET, inspect
 
-from trainshed.api.coerce import encodable
+from trainshed.api.coerce import as_mapping, encodable
 from trainshed.api.job import KUEUE_PREFIX, Document
 from trainshed.api.objects import Dependent, Pod, Resource, Service
 from trainshed.client import TooLarge, Unavailable
+from trainshed.fit.amounts import quantity
+from trainshed.fit.demands import pod_devices
 
 from .decode import PodObject, PodSpec, PodStatus, ServiceObject, dependent, pod, service
 from .long_lists import shortened
@@ -218,6 +220,29 @@ def run_policy(spec: msgspec.Raw) -> Document:
         return {}
     seconds = found.activeDeadlineSeconds if found else None
     return {} if seconds is None else {"runPolicy": {"activeDeadlineSeconds": seconds}}
+
+
+#: A status that has ended, and counts pods that have not.
+ENDED, ACTIVE = b'"completionTime"', re.compile(rb'"active"\s*:\s*[1-9]')
+#: The most roles, and devices of a pod, that are kept of a spec.
+MOST_ROLES, MOST_DEVICES = 16, 8
+
+
+def held_devices(found: JobParts) -> Document:
+    """Return the devices of each role as a spec that requests nothing else, of a job that has ended and holds some.
+
+    The specs of all others are not decoded.
+    """
+    if ENDED not in (status := bytes(found.status)) or not ACTIVE.search(status):
+        return {}
+    kept: dict[str, Any] = {}
+    for field, roles in as_mapping(value_of(found.spec)).items():
+        for role, replica in islice(as_mapping(roles if field.endswith("ReplicaSpecs") else None).items(), MOST_ROLES):
+            devices = pod_devices(as_mapping(as_mapping(as_mapping(replica).get("template")).get("spec")))
+            requests = {name: quantity(name, amount) for name, amount in islice(devices.items(), MOST_DEVICES)}
+            template = {"spec": {"containers": [{"resources": {"requests": requests}}]}}
+            kept.setdefault(field, {})[role] = {"template": template}
+    return kept
 
 
 def dependent_decoder(resource: Resource) -> Decoder[Dependent]:

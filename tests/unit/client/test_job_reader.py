@@ -6,12 +6,14 @@ import json
 import re
 import tracemalloc
 
+import msgspec
 import pytest
 
 from support.builders import a_pod as a_seen_pod
 from trainshed.api.objects import JOB_NAME_LABEL
 from trainshed.client import NotFound
 from trainshed.client.job_reader import JobKind, JobReader, Jobs, NoSuchJob
+from trainshed.client.lists import JobParts, held_devices
 
 KIND = JobKind("PyTorchJob", "pytorchjobs", "/apis/kubeflow.org/v1")
 
@@ -73,6 +75,25 @@ async def test_all_of_a_job_can_be_read_and_the_latest_one_is_found():
 async def test_of_the_spec_of_a_listed_job_only_its_deadline_is_kept(spec, kept):
     found = await JobReader(Listed([a_job(1, **spec)])).jobs(Jobs([KIND], "ml", {}), lambda job, _: job["spec"])
     assert found.jobs == [{"runPolicy": {"activeDeadlineSeconds": kept}} if kept else {}]
+
+
+@pytest.mark.parametrize(
+    ("status", "kept"),
+    [
+        ({"completionTime": "x", "replicaStatuses": {"Worker": {"active": 3}}}, {"Worker": {"nvidia.com/gpu": "8"}}),
+        ({"completionTime": "x", "replicaStatuses": {"Worker": {"active": 0}}}, {}),
+        ({"replicaStatuses": {"Worker": {"active": 3}}}, {}),
+    ],
+)
+def test_of_a_job_that_has_ended_and_has_pods_their_devices_are_kept(status: dict, kept: dict):
+    limits = {"cpu": "4", "nvidia.com/gpu": "8"}
+    worker = {"template": {"spec": {"containers": [{"resources": {"limits": limits}, "env": [1]}]}}}
+    spec = {"runPolicy": {}, "pytorchReplicaSpecs": {"Worker": worker}, "other": [1], "tfReplicaSpecs": "?"}
+    encoded = (msgspec.Raw(msgspec.json.encode(one)) for one in ({}, spec, status))
+    found = held_devices(JobParts(*encoded)).get("pytorchReplicaSpecs", {})
+    assert {
+        role: one["template"]["spec"]["containers"][0]["resources"]["requests"] for role, one in found.items()
+    } == kept
 
 
 class Served(Listed):
