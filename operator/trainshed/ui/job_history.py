@@ -28,12 +28,16 @@ FIRST = (JobPhase.QUEUED, JobPhase.SCHEDULING, JobPhase.INIT, JobPhase.IMAGE_PUL
 
 
 class Ahead(msgspec.Struct, frozen=True):
-    """When something will happen by itself, of one replica or of the job: `name` is the field that says so."""
+    """When something will happen by itself, of one replica or of the job: `name` is the field that says so.
+
+    `warns` is whether it will probably be the end of what its user wants.
+    """
 
     time: datetime
     name: str
     text: str
     replica: Replica | None = None
+    warns: bool = False
 
 
 class History(msgspec.Struct, frozen=True):
@@ -236,11 +240,11 @@ def _limits(facts: Facts, job: Job) -> Iterator[Ahead]:
     if job.policy.deadline is not None and status.start:
         early = training_story.miss(status, job.policy.deadline).partition("stops it ")[2]
         text = f"the job fails, {early}" if early else "the job fails unless it has ended"
-        yield _due(status.start, job.policy.deadline, "activeDeadlineSeconds", text)
+        yield replace(_due(status.start, job.policy.deadline, "activeDeadlineSeconds", text), warns=bool(early))
     begun = [pod.created for pod in facts.eventful.values() if pod.phase is Phase.PENDING and pod.created]
     if job.startup_deadline is not None and begun:
         text = "the job fails unless all replicas have started"
-        yield _due(min(begun), job.startup_deadline, STARTUP_DEADLINE, text)
+        yield replace(_due(min(begun), job.startup_deadline, STARTUP_DEADLINE, text), warns=True)
     if job.hang_deadline is not None and status.trainer and status.trains and status.true(ConditionType.RUNNING):
         seconds = max(job.hang_deadline, int(FLOOR.total_seconds()))
         does = "is restarted" if job.restarts_when_hung else "is Stalled"

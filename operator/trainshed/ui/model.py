@@ -118,6 +118,11 @@ class JobFile(msgspec.Struct, frozen=True):
         labels = as_mapping(as_mapping(self.document.get("metadata")).get("labels"))
         return QUEUED if found == ConditionType.SUSPENDED and labels.get(QUEUE_LABEL) else found
 
+    @property
+    def warns(self) -> bool:
+        """Whether it is as its user wants it and will not stay so, as its deadline stops it too early."""
+        return self.state == ConditionType.RUNNING and bool(rows.too_late(self.status, self.document))
+
 
 class LocalPlace(msgspec.Struct, frozen=True):
     """A run on this machine: the folder of its logs, and commands for a shell.

@@ -62,7 +62,7 @@ class Sign(StrEnum):
 class Span(msgspec.Struct, frozen=True):
     """A span of time in which one thing is done; `note` is what else is to be said about it.
 
-    One that `lasts` has not ended: its end is now.
+    One that `lasts` has not ended: its end is now. `node` is that of the pod, empty before it has one.
     """
 
     act: Act
@@ -71,6 +71,7 @@ class Span(msgspec.Struct, frozen=True):
     note: str = ""
     attempt: int = 0
     lasts: bool = False
+    node: str = ""
 
     @property
     def seconds(self) -> int:
@@ -203,9 +204,10 @@ def _of_pod(life: PodLife, own: Container | None, now: datetime) -> list[Span]:
     _starts(course, pod, own)
     spans = course.spans
     if deletion and gone > deletion and not ended:
-        where = f"grace period of {pod.grace} s" if pod.grace else ""
+        where = f"grace period of {exact(pod.grace)}" if pod.grace else ""
         spans.append(Span(Act.TERMINATING, max(deletion, pod.created), gone, where, pod.attempt, lasts=gone == now))
-    return spans
+    node = one_line(pod.node, MOST_TEXT)
+    return [msgspec.structs.replace(one, node=node) for one in spans]
 
 
 def _ended(pod: Pod, own: Container | None) -> datetime | None:

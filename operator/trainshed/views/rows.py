@@ -142,7 +142,7 @@ def cause(status: Status, job: Document) -> str:
         return ""
     if found.type in (ConditionType.CREATED, ConditionType.RUNNING):
         stalled = status.condition(ConditionType.STALLED)
-        return f"{stalled.type}: {stalled.message}" if stalled else _unready(status, job) or _too_late(status, job)
+        return f"{stalled.type}: {stalled.message}" if stalled else _unready(status, job) or too_late(status, job)
     if found.type is ConditionType.FAILED and status.failure and status.failure.message:
         return status.failure.message
     if found.type is ConditionType.RESTARTING and status.failure:
@@ -156,7 +156,8 @@ def _queue(job: Document) -> str:
     return parse_text(as_mapping(metadata(job).get("labels")).get(QUEUE_LABEL))
 
 
-def _too_late(status: Status, job: Document) -> str:
+def too_late(status: Status, job: Document) -> str:
+    """Return that the deadline of a job stops it before its training ends; empty if it does not."""
     policy = as_mapping(as_mapping(job.get("spec")).get("runPolicy"))
     return training_story.miss(status, parse_count(policy.get("activeDeadlineSeconds")))
 

@@ -37,7 +37,7 @@ UNDERSTOOD = {
     "oom-killed": ("Failed", "worker-1 on gpu-node-03 was OOMKilled (limit 64Gi)", "Raise resources.limits.memory"),
     "evicted": (
         "Restarting",
-        "worker-1 on gpu-node-03 was evicted by the kubelet 29 min 41 s after start: The node was low on resource",
+        "worker-1 on gpu-node-03 was evicted by the kubelet 29m41s after start: The node was low on resource",
         "Request what the program uses",
     ),
     "stalled": (
@@ -48,7 +48,7 @@ UNDERSTOOD = {
     "suspended-by-kueue": ("Queued", "couldn't assign flavors", "another queue, or a higher priority"),
     "deadline-exceeded": (
         "Failed",
-        "active longer than activeDeadlineSeconds: limit 3600 s",
+        "active longer than activeDeadlineSeconds: limit 60m",
         "Raise activeDeadlineSeconds",
     ),
     "liveness-probe": ("Failed", "Liveness probe failed: HTTP probe failed with statuscode: 503", "failureThreshold 3"),
@@ -89,6 +89,31 @@ def test_a_job_that_trains_but_longer_than_it_may_is_told_what_would_be_enough_a
     assert "the job is stopped in 60m, and the training needs about 77m more" in first
     assert "OOMKilled" not in first
     assert '"activeDeadlineSeconds":11400}' in text.partition("What to do")[2]
+    assert {"state warning waiting", "limit warns"} <= {given.get("class") for _, given in page.elements}
+    assert "▲ in 60m: the job fails, about 17m before its training ends" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "offered"),
+    [
+        ("suspended-by-kueue", (False, False, False)),
+        ("unschedulable-gpu", (False, False, True)),
+        ("liveness-probe", (True, True, True)),
+    ],
+)
+def test_commands_are_offered_only_for_pods_that_there_are(name: str, offered: tuple[bool, ...]):
+    commands = page_of(name).text.partition("In a terminal")[2]
+    words = ("trainshed logs", "trainshed stacks", "kubectl get pods")
+    assert tuple(one in commands for one in words) == offered
+    assert "trainshed explain" in commands
+
+
+def test_a_job_that_was_deleted_has_no_commands():
+    play, now = BROKEN["liveness-probe"]()
+    found = play.file(now)
+    gone = tuple(msgspec.structs.replace(one, removed=at(now)) for one in found.pods)
+    deleted = msgspec.structs.replace(found, pods=gone, deleted=at(now))
+    assert "In a terminal" not in Page(job.page(deleted, FRAME)).text
 
 
 @pytest.mark.parametrize("name", [*BROKEN, *WELL])
@@ -109,7 +134,7 @@ def test_of_what_a_container_ended_that_was_started_again_is_still_told_when_the
     again = Life("worker-1", started=45, runs=((20, 30, 7, "Error"),), message="ValueError: bad batch", ended=end)
     others = (Life(name, started=22, ended=end) for name in ("master-0", "worker-0", "worker-2"))
     text = Page(job.page(Play(a_document(), (again, *others)).file(400), PageFrame(at(400)))).text
-    why = "worker-1 on node-a exited with code 7 after 10 s: ValueError: bad batch; the kubelet started it again"
+    why = "worker-1 on node-a exited with code 7 after 10s: ValueError: bad batch; the kubelet started it again"
     assert ("Succeeded" in text, text.count(why)) == (bool(end), 1)
     assert "12:00:30 exited with code 7, and was restarted by the kubelet" in text
 

@@ -59,6 +59,16 @@ def test_jobs_are_filtered_and_the_worst_are_first(query, names):
     assert [file.address.name for file in chosen(FILES, filters_of(query))] == names
 
 
+def test_a_job_that_runs_and_will_be_stopped_too_early_is_no_good_news():
+    report = {"estimatedRemainingSeconds": 9_000, "lastUpdatedTime": "2026-01-01T12:00:00Z"}
+    late = a_file("late", status={"startTime": "2026-01-01T11:00:00Z", "trainerStatus": report})
+    late.document["spec"] = {"runPolicy": {"activeDeadlineSeconds": 7_200}}
+    assert [file.address.name for file in chosen((*FILES, late), filters_of({}))][4:6] == ["late", "fine"]
+    told = str(page.row(late, NOW))
+    assert (">Warning<" in told, "activeDeadlineSeconds stops it about" in told) == (True, True)
+    assert ">Warning<" not in str(page.row(FILES[1], NOW))
+
+
 def test_counts_are_of_all_states_that_the_other_filters_leave():
     text = str(page.counts(FILES, filters_of({"state": "Failed", "namespace": "ml"})))
     assert re.sub("<[^>]+>", " ", text).split() == [

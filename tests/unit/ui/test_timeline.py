@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from support.broken_jobs import WELL, lives
+from support.broken_jobs import BROKEN, WELL, lives
 from support.builders import T0, at
 from support.played_jobs import Life, Play, a_document
 from trainshed.api.status import Status
@@ -92,10 +92,19 @@ def test_each_row_says_in_words_what_it_draws():
     assert bars_of.get("aria-label") == "worker-1: Scheduling for 2s, ImagePull for 26s, Running for 72s"
 
 
+def test_the_bars_of_an_attempt_on_another_node_than_the_present_one_name_it():
+    play, now = BROKEN["evicted"]()
+    found = drawn(history_of(play, now))
+    named = {name: [one.text for one in row(found, name).iter("text")] for name in ("worker-0", "worker-1")}
+    assert named == {"worker-0": [], "worker-1": ["gpu-node-03"]}
+    titles = [one.text for one in row(found, "worker-1").iter("title")]
+    assert [text.endswith("on gpu-node-03") for text in titles if "Running" in text] == [True]
+
+
 def test_every_act_but_the_plain_ones_has_a_pattern_and_every_sign_a_shape_of_its_own():
     sheet = ET.fromstring(str(patterns.sheet()))
     names = {one.get("id", "") for one in sheet.iter("pattern")}
-    plain = {Act.RUNNING, Act.TERMINATING, Act.TEARDOWN}
+    plain = {Act.RUNNING, Act.TERMINATING}
     assert {f"p-{patterns.css_class(act)}" for act in Act if act not in plain} | {"p-lost-work"} == names
     assert len({patterns.SHAPES[sign] for sign in Sign}) == len(Sign)
 

@@ -21,6 +21,7 @@ LINES: dict[Act, str] = {
     Act.STALLED: "M0 4h8M4 0v8",
     Act.RESTART: "M-2 6l4 4M0 0l8 8M6-2l4 4",
     Act.BACK_OFF: "M0 0l8 8M8 0l-8 8",
+    Act.TEARDOWN: "M0 2h8M0 6h8",
     Act.EARLIER: "M-2 2l4-4M0 8l8-8M6 10l4-4",
 }
 #: What the words mean, for a reader who does not know them.

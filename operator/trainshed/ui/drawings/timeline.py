@@ -31,6 +31,7 @@ from htpy import (
     tr,
     ul,
 )
+from markupsafe import escape
 
 from trainshed.plan.messages.phrases import plural
 from trainshed.ui.job_history import Ahead, History
@@ -149,7 +150,10 @@ def _limit(history: History, scale: Scale, ahead: Ahead) -> Element:
     """Return the row of a limit: a dashed line from now on, with an arrow if it is further away than is shown."""
     left = human((ahead.time - history.now).total_seconds())
     text = f"in {left}: {ahead.text}"
-    return _row(ahead.name, "", _plot(f"{ahead.name} {text}", _ahead(history, scale, ahead)), text, "limit")
+    drawing = _plot(f"{ahead.name} {text}", _ahead(history, scale, ahead))
+    return _row(
+        ahead.name, "", drawing, f"▲ {text}" if ahead.warns else text, "limit warns" if ahead.warns else "limit"
+    )
 
 
 def _ahead(history: History, scale: Scale, ahead: Ahead) -> Markup:
@@ -181,9 +185,21 @@ def plot_of(history: History, scale: Scale, row: Row) -> Markup:
     return _plot(
         _told(row.name, spans, marks),
         *[_bar(scale, one) for one in spans],
+        *_other_nodes(scale, row, spans),
         *[_mark(scale, one) for one in marks],
         *((_ahead(history, scale, ahead),) if ahead else ()),
     )
+
+
+def _other_nodes(scale: Scale, row: Row, spans: Sequence[Span]) -> Iterator[Markup]:
+    """Yield the nodes of attempts that were not on the node of the row, each on the longest bar of its attempt."""
+    elsewhere = [one for one in spans if one.node not in ("", row.node)]
+    for _, same in groupby(elsewhere, key=lambda one: (one.attempt, one.node)):
+        longest = max(same, key=lambda one: one.seconds)
+        width = scale.width(longest.begin, longest.end)
+        place = {"x": f"{scale.at(longest.begin)}%", "y": (ROW - BAR) // 2, "width": f"{width}%", "height": BAR}
+        text = Markup(f'<text x="4" y="{BAR - 2}">{escape(longest.node)}</text>')  # nosec B704 - escaped
+        yield tag("svg", {"class": "other-node", **place}, text)
 
 
 def does(row: Row) -> str:

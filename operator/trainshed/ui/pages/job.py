@@ -60,7 +60,7 @@ def live(file: JobFile, now: datetime, query: Query = NOTHING) -> Element:
 def _state(file: JobFile) -> Element:
     ready = one_line(parse_text(as_mapping(file.document.get("status")).get("ready")), 40)
     return div(".headline", role="status", aria_live="polite")[
-        span(".job-state")[layout.state(file.state)],
+        span(".job-state")[layout.state(file.state), " ", file.warns and layout.warning()],
         span(".ready")[f"{ready} ready"] if ready and not file.status.over else None,
         p[file.story.headline if file.story else view_rows.in_one_sentence(file.document)],
         p(".why")[why] if (why := _why(file)) else None,

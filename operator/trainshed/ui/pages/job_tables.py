@@ -10,9 +10,10 @@ from htpy import Element, caption, code, dd, div, dl, dt, h2, li, p, section, sp
 from htpy import progress as progress_bar
 
 from trainshed.api.foreign_text import one_line
-from trainshed.api.objects import JOB_NAME_LABEL
+from trainshed.api.objects import JOB_NAME_LABEL, Phase
 from trainshed.api.status import Condition, Status
 from trainshed.ui.model import JobFile, LocalPlace, PageFrame
+from trainshed.ui.seen_facts import lives_of
 from trainshed.views import rows as view_rows
 from trainshed.views.durations import human
 
@@ -116,13 +117,15 @@ def progress(status: Status) -> Element | None:
     ]
 
 
-def commands(file: JobFile, frame: PageFrame) -> Element:
-    """Return commands about the job, for a terminal: of a cluster, or of a run on this machine."""
+def commands(file: JobFile, frame: PageFrame) -> Element | None:
+    """Return commands about the job, for a terminal: of a cluster, or of a run on this machine; None if none helps."""
     found = _local_commands(file, frame.local) if frame.local else _cluster_commands(file)
+    if not found:
+        return None
     return section(".commands", aria_labelledby="commands-title")[
         h2("#commands-title")["In a terminal"],
         ul[(li[span[text], code(tabindex="0", data_copy=True)[command]] for text, command in found)],
-        p(".hint")[STACKS_HERE if frame.reads_stacks else STACKS_ELSEWHERE],
+        p(".hint")[STACKS_HERE if frame.reads_stacks else STACKS_ELSEWHERE] if _any_runs(file) else None,
     ]
 
 
@@ -140,13 +143,18 @@ def _cluster_commands(file: JobFile) -> Sequence[tuple[str, str]]:
     job = one_line(view_rows.with_namespace(file.document))
     name, _, namespace = job.partition(" -n ")
     selector = f"{JOB_NAME_LABEL}={name.partition('/')[2]}"
-    return (
-        ("What happened", f"trainshed explain {job}"),
-        ("Logs of all replicas", f"trainshed logs {job} -f"),
-        ("What each rank is doing: its Python stack", f"trainshed stacks {job}"),
-        ("All that the API server has", f"kubectl describe {name} -n {namespace}"),
-        (
-            "Its pods",
-            f"kubectl get pods -n {namespace} -l {selector} -o wide",
-        ),
+    there = [one.pod for one in lives_of(file.pods) if one.removed is None]
+    started = [one for pod in there for one in pod.containers if one.started or one.exit_code is not None or one.before]
+    found = (
+        ("What happened", f"trainshed explain {job}", file.deleted is None),
+        ("Logs of all replicas", f"trainshed logs {job} -f", bool(started)),
+        ("What each rank is doing: its Python stack", f"trainshed stacks {job}", _any_runs(file)),
+        ("All that the API server has", f"kubectl describe {name} -n {namespace}", file.deleted is None),
+        ("Its pods", f"kubectl get pods -n {namespace} -l {selector} -o wide", bool(there)),
     )
+    return [(text, command) for text, command, has_sense in found if has_sense]
+
+
+def _any_runs(file: JobFile) -> bool:
+    """Return whether a pod runs, of which there are stacks."""
+    return any(one.removed is None and one.pod.phase is Phase.RUNNING for one in lives_of(file.pods))

@@ -44,9 +44,11 @@ from trainshed.views.durations import age as human_age
 
 from . import layout
 
+#: What stands for the state of a job that will not stay in it.
+WARNED = "Warning"
 #: The states from the one that needs attention most.
 WORST_FIRST = (
-    *("Failed", STALLED, "Blocked", "Restarting", "Pending", "Created"),
+    *("Failed", STALLED, "Blocked", "Restarting", WARNED, "Pending", "Created"),
     *("Running", QUEUED, "Suspended", "Succeeded", DELETED),
 )
 SORTS = {"worst": "Worst first", "newest": "Newest first", "name": "Name", "progress": "Progress"}
@@ -101,7 +103,7 @@ def chosen(files: Iterable[JobFile], filters: Filters) -> list[JobFile]:
             pass
         case _:
             found.sort(key=_changed, reverse=True)
-            found.sort(key=lambda file: _rank(file.state))
+            found.sort(key=lambda file: _rank(WARNED if file.warns else file.state))
     return found
 
 
@@ -183,8 +185,10 @@ def row(file: JobFile, now: datetime) -> Element:
         )
     )
     ready, restarts = cells["READY"], cells["RESTARTS"]
-    return tr(id=address.element, role="row", class_=f"job {layout.colour_of(file.state)}")[
-        td(".state", role="cell")[layout.state(file.state)],
+    return tr(
+        id=address.element, role="row", class_=f"job {'waiting' if file.warns else layout.colour_of(file.state)}"
+    )[
+        td(".state", role="cell")[layout.state(file.state), file.warns and layout.warning()],
         th(".job", role="rowheader", scope="row")[
             a(href=address.path)[one_line(address.name)],
             span(".kind")[f"{one_line(address.kind)} · {cells['NAMESPACE']}"],

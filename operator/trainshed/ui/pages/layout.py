@@ -127,6 +127,14 @@ def state(text: str) -> Element:
     ]
 
 
+def warning() -> Element:
+    """Return what is shown beside a state that will not stay as it is."""
+    colour, shape = STATES["Blocked"]
+    return span(class_=f"state warning {colour}")[
+        svg(".shape", viewBox="0 0 16 16", width="12", height="12", aria_hidden="true")[path(d=shape)], "Warning"
+    ]
+
+
 def colour_of(text: str) -> str:
     """Return the class of the colour of a state."""
     return STATES.get(text, OTHER)[0]
