@@ -110,7 +110,7 @@ def test_a_deadline(user: UserClient, kubelet: FakeKubelet):
     always(lambda: left(user) == (SIX, SIX))
     user.create(job(TF, "b", policy={"activeDeadlineSeconds": 2, "cleanPodPolicy": "All"}, PS=2, Worker=4))
     eventually(lambda: user.state(TF, "b") == "Failed", 20)
-    assert user.conditions(TF, "b")["Failed"]["message"].startswith(f"Job b {DEADLINE}limit 2 s; ")
+    assert user.conditions(TF, "b")["Failed"]["message"].startswith(f"Job b {DEADLINE}limit 2s; ")
     eventually(lambda: left(user) == (SIX, SIX))
 
 

@@ -22,7 +22,7 @@ LEAVE = [
     {"key": f"node.kubernetes.io/{what}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SOON}
     for what in ("unreachable", "not-ready")
 ]
-TAKEN_OFF = r"-0 on \S+ was evicted from its node because of a taint \(DeletionByTaintManager\) \d+ s after start"
+TAKEN_OFF = r"-0 on \S+ was evicted from its node because of a taint \(DeletionByTaintManager\) \d+s after start"
 
 
 @pytest.fixture

@@ -72,22 +72,22 @@ CASES = {
     "traceback": (
         a_job("traceback", python("raise ValueError('bad batch')")),
         {"class": "Application", "reason": "Error", "exitCode": 1},
-        rf"{WHERE} exited with code 1 after \d+ s: ValueError: bad batch; restartPolicy is Never",
+        rf"{WHERE} exited with code 1 after \d+s: ValueError: bad batch; restartPolicy is Never",
     ),
     "three": (
         a_job("three", python("os._exit(3)"), restart="ExitCode"),
         {"class": "Application", "reason": "Error", "exitCode": 3},
-        rf"{WHERE} exited with code 3 after \d+ s; restartPolicy ExitCode retries only exit codes 128 and above",
+        rf"{WHERE} exited with code 3 after \d+s; restartPolicy ExitCode retries only exit codes 128 and above",
     ),
     "oom": (
         a_job("oom", TOO_MUCH, limits={"memory": "64Mi"}),
         {"class": "Application", "reason": "OOMKilled", "exitCode": 137},
-        rf"{WHERE} was OOMKilled \(limit 64Mi\) \d+ s after start; restartPolicy is Never",
+        rf"{WHERE} was OOMKilled \(limit 64Mi\) \d+s after start; restartPolicy is Never",
     ),
     "crash": (
         a_job("crash", CRASHED),
         {"class": "Application", "exitCode": 139},
-        rf"{WHERE} crashed with a segmentation fault \(SIGSEGV, 139\) \d+ s after start{SAID}; restartPolicy is Never",
+        rf"{WHERE} crashed with a segmentation fault \(SIGSEGV, 139\) \d+s after start{SAID}; restartPolicy is Never",
     ),
     "fetch": (
         a_job(
@@ -96,7 +96,7 @@ CASES = {
             initContainers=[{"name": "fetch", "image": PYTHON, "command": python("os._exit(4)")}],
         ),
         {"class": "Application", "exitCode": 4, "container": "fetch"},
-        r"container fetch of worker-0 on \S+ exited with code 4 after \d+ s; restartPolicy is Never",
+        r"container fetch of worker-0 on \S+ exited with code 4 after \d+s; restartPolicy is Never",
     ),
     "nothing": (
         a_job("nothing", ["/no/such/program"]),
@@ -106,7 +106,7 @@ CASES = {
     "image": (
         a_job("image", IDLE, image="localhost/none:1", annotations={"trainshed.dev/startup-deadline": "60s"}),
         {"class": "Infrastructure", "container": None},
-        rf"{WHERE} did not start running within 60 s of pod creation: image localhost/none:1 cannot be pulled",
+        rf"{WHERE} did not start running within 60s of pod creation: image localhost/none:1 cannot be pulled",
     ),
 }
 
@@ -136,7 +136,7 @@ def test_one_that_is_killed_is_tried_again_and_both_are_told(user: UserClient) -
     user.create(a_job("killed", KILLED, restart="ExitCode", policy={"backoffLimit": 1}))
     failure, message = verdict(user, "killed")
     is_the_workers(failure, exitCode=137, reason="Error")
-    end = rf"{WHERE} was killed by SIGKILL \(137\) \d+ s after start{SAID}"
+    end = rf"{WHERE} was killed by SIGKILL \(137\) \d+s after start{SAID}"
     assert re.search(rf"backoff limit: 1 of 1 restart used; last failure: {end}", message), message
     warnings = [
         told for kind, reason, told in user.events("killed") if (kind, reason) == ("Warning", f"{KIND}Restarting")
@@ -181,7 +181,7 @@ def test_one_that_is_evicted_comes_back_and_its_time_is_told(user: UserClient) -
     warnings = [
         told for kind, reason, told in user.events("evicted") if (kind, reason) == ("Warning", f"{KIND}Restarting")
     ]
-    end = rf"{WHERE} was evicted through the API, .* \(EvictionByEvictionAPI\) \d+ s after start; "
+    end = rf"{WHERE} was evicted through the API, .* \(EvictionByEvictionAPI\) \d+s after start; "
     assert [bool(re.search(end + r".*restarting all 2 replicas now \(not counted", told)) for told in warnings] == [
         True
     ], warnings

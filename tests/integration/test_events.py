@@ -44,10 +44,10 @@ PODS = ("life-master-0", "life-worker-0")
 PULL = "Error pod life-worker-0 container pytorch waiting message: "
 RESTARTING = (
     "job life is restarting because Worker replica(s) failed. "
-    "worker-0 on node-0 was killed by SIGKILL (137) 0 s after start; restarting all 2 replicas now (restart 1)"
+    "worker-0 on node-0 was killed by SIGKILL (137) 0s after start; restarting all 2 replicas now (restart 1)"
 )
 FAILED = (
-    'job "life" is failing because "Master" replica(s) failed. master-0 on node-0 exited with code 1 after 0 s; '
+    'job "life" is failing because "Master" replica(s) failed. master-0 on node-0 exited with code 1 after 0s; '
     "restartPolicy ExitCode retries only exit codes 128 and above"
 )
 NO_NODE = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
@@ -148,7 +148,7 @@ def test_failed_creations_and_an_exceeded_deadline_are_warnings(user: UserClient
     eventually(lambda: "hard" in user.call("GET", path).get("status", {}))
     job = user.create(tfjob("stuck", policy={"activeDeadlineSeconds": 3}, Worker=1))
     eventually(lambda: user.state("TFJob", "stuck") == "Failed")
-    late = "Job stuck has failed because it was active longer than specified deadline: limit 3 s; 1 of 1 replica "
+    late = "Job stuck has failed because it was active longer than specified deadline: limit 3s; 1 of 1 replica "
     verdict = eventually(lambda: [line for line in event_counts(user, job) if line[1] == "TFJobFailed"])
     assert [(line[0], line[2].startswith(late)) for line in verdict] == [("Warning", True)]
     assert event_counts(user, job)[verdict[0]] == 1

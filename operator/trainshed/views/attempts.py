@@ -18,7 +18,7 @@ from trainshed.plan.messages.phrases import last_line, plural, share
 from trainshed.plan.messages.replica_failures import KNOWN, exited
 
 from . import lost_time
-from .durations import exact, human
+from .durations import human
 from .rows import event_time
 
 #: Last lines of a failure, and restarts, that are shown; from this number of restarts on they may have a pattern.
@@ -80,8 +80,8 @@ def restart(now: datetime, item: Restart, ran: int = 0) -> str:
     """Return a restart in a sentence; before it all replicas had run for `ran` seconds, 0 if that is not known."""
     where, how = f" on {item.node}" if item.node else "", ended(item.reason, item.exit_code)
     after = f" after a run of {human(ran)}" if ran else ""
-    again = f", and the job ran again after {exact(item.recovery_seconds)}" if item.recovery_seconds is not None else ""
-    again += f"; {exact(item.lost_work_seconds)} of training were done again" if item.lost_work_seconds else ""
+    again = f", and the job ran again after {human(item.recovery_seconds)}" if item.recovery_seconds is not None else ""
+    again += f"; {human(item.lost_work_seconds)} of training were done again" if item.lost_work_seconds else ""
     were = "was" if item.replicas_restarted == 1 else "were"
     what = f"{plural(item.replicas_restarted, 'replica')} {were} restarted"
     free = "; not counted against backoffLimit" if item.kind in FREE else ""
@@ -115,11 +115,17 @@ def failure(facts: Facts, probe: str = "") -> Iterator[str]:
         yield from _unnoticed(facts)
         return
     message = found.message or found.reason
-    yield f"{_ago(facts.now, found.time)}: {replica_failures.by_probe(found, probe) if probe else message}"
+    yield f"{_ago(facts.now, _noted(facts, found))}: {replica_failures.by_probe(found, probe) if probe else message}"
     if probe:
         yield f"the kubelet says: {probe}"
     yield from _last_lines(found.termination_message, message)
     yield from _rest(facts, message)
+
+
+def _noted(facts: Facts, failure: Failure) -> datetime:
+    """Return when a failure was, by its restart if there is one: so its age is the same in both sentences."""
+    ends = (item.time for item in facts.status.recent_restarts[-1:] if item.replica == failure.replica)
+    return next((time for time in ends if abs(time - failure.time) <= AT_ONCE), failure.time)
 
 
 def killed(facts: Facts) -> Failure | None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from trainshed.api.status import Status
 from trainshed.api.time_spent import ADMITTED, STARTING, WAITING, JobPhase
 
-from .durations import exact, human
+from .durations import human
 
 #: The time since admission from which on it is said what the start has taken, in seconds, and shares of it that are
 #: not told without a failure: of a job that has hardly run yet, and of one that has run nearly all the time.
@@ -23,7 +23,7 @@ def shares(status: Status, now: datetime) -> tuple[str, str]:
 
 
 def sentence(status: Status, now: datetime) -> str:
-    """Return where the time of a job has gone, to the second what restarts have cost; empty if there is little to say.
+    """Return where the time of a job has gone; empty if there is little to say.
 
     That is so if it has not restarted yet, and is young or has run nearly all the time or not at all.
     """
@@ -38,9 +38,9 @@ def sentence(status: Status, now: datetime) -> str:
         f"all replicas ran for {availability} of {human(admitted)}",
         (start := spent.total(*STARTING)) and f"its start took {human(start)}",
         (begin := spent.total(JobPhase.PROGRAM_STARTUP)) and f"its programs started for {human(begin)}",
-        hung and f"it made no progress for {exact(hung)}",
-        restarts and f"restarts took {exact(restarts)}{'' if status.steps_known else SINCE_CHECKPOINT}",
-        spent.lost_work and f"training that was done again took {exact(spent.lost_work)}",
+        hung and f"it made no progress for {human(hung)}",
+        restarts and f"restarts took {human(restarts)}{'' if status.steps_known else SINCE_CHECKPOINT}",
+        spent.lost_work and f"training that was done again took {human(spent.lost_work)}",
         goodput and f"goodput {goodput}",
         (waited := spent.total(*WAITING)) and f"not lost in a queue or suspended: {human(waited)}",
     )

@@ -51,7 +51,7 @@ def test_a_restart_needs_attention():
     severity, words = outlook(job, *pods_of(job, a_pod("worker-1", "Failed", code=137)))
     assert severity is Severity.NEEDS_ATTENTION
     assert "pods mnist-worker-0, mnist-worker-1 deleted" in words
-    failure = "worker-1 was killed by SIGKILL (137) 0 s after start; restarting all 2 replicas now (restart 1)"
+    failure = "worker-1 was killed by SIGKILL (137) 0s after start; restarting all 2 replicas now (restart 1)"
     assert f"Restarting=True (job mnist is restarting because Worker replica(s) failed. {failure})" in words
     assert "condition Running removed" in words
 

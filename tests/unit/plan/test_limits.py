@@ -110,7 +110,7 @@ def test_counts_stay_while_the_spec_is_invalid():
 def test_a_deadline_is_the_failure_of_the_job_and_names_the_one_before():
     job = a_job(worker=2, policy=run_policy(deadline=60))
     _, over = failed(job)
-    expected = "the job was active longer than activeDeadlineSeconds: limit 60 s; 2 of 2 replicas running"
+    expected = "the job was active longer than activeDeadlineSeconds: limit 60s; 2 of 2 replicas running"
     assert (over.failure.reason, over.failure.pod, over.failure.time) == ("DeadlineExceeded", "", at(60))
     assert over.failure.message == expected
     before = replace(running(job), failure=replace(over.failure, message="worker-0 was OOMKilled"))

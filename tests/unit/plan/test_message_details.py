@@ -31,7 +31,7 @@ def told(job: Job, *pods, kind="Restarting", now=14.0, status=None) -> str:
 def test_the_whole_story_of_a_restart_is_one_sentence():
     job = replace(DDP, groups=tuple(replace(group, template=LIMITED) for group in DDP.groups))
     followers = (ended("worker-0", 1, 15.0), ended("worker-2", 1, 15.0), ended("master-0", 1, 16.0))
-    expected = "worker-1 on node-a was OOMKilled (limit 2Gi) 14 s after start; 3 other replicas failed afterwards; "
+    expected = "worker-1 on node-a was OOMKilled (limit 2Gi) 14s after start; 3 other replicas failed afterwards; "
     assert (
         told(job, ended(why="OOMKilled"), *followers, now=16)
         == f"{expected}restarting all 4 replicas now (restart 1 of 2)"
@@ -41,7 +41,7 @@ def test_the_whole_story_of_a_restart_is_one_sentence():
 def test_the_last_words_of_who_failed_are_told():
     words = told(DDP, ended(code=138, words="Traceback ...\nValueError: no\n"))
     assert words.startswith(
-        "worker-1 on node-a was killed by SIGUSR1 (138) 14 s after start; its last line: ValueError: no; restarting"
+        "worker-1 on node-a was killed by SIGUSR1 (138) 14s after start; its last line: ValueError: no; restarting"
     )
 
 
@@ -55,7 +55,7 @@ def test_the_last_words_of_who_failed_are_told():
     ],
 )
 def test_what_a_killed_program_printed_last_is_not_told_as_the_cause(end: dict, joint: str):
-    assert re.search(rf"(after start|after 14 s){joint}loading; restarting", told(DDP, ended(words="loading", **end)))
+    assert re.search(rf"(after start|after 14s){joint}loading; restarting", told(DDP, ended(words="loading", **end)))
 
 
 def test_one_follower_is_one():
@@ -64,7 +64,7 @@ def test_one_follower_is_one():
 
 def test_a_disruption_is_not_counted_and_costs_no_pause():
     pod = a_pod("worker-1", "Failed", reason="Evicted", node="node-a", container="pytorch")
-    expected = "worker-1 on node-a was evicted by the kubelet 14 s after start; restarting all 4 "
+    expected = "worker-1 on node-a was evicted by the kubelet 14s after start; restarting all 4 "
     assert told(DDP, pod) == f"{expected}replicas now (not counted against backoffLimit)"
 
 
@@ -89,7 +89,7 @@ def test_a_member_that_follows_another_says_whom():
     first = look(PS, *pods_of(PS, ended("ps-0", **fields)), status=running(PS), now=at(14)).status
     pods = (ended("ps-0", **fields), ended("chief-0", 1, 16.0, **fields))
     words = told(PS, *pods, now=16, status=first)
-    assert words.startswith("chief-0 on node-a exited with code 1 after 16 s, caused by the failure of ps-0; ")
+    assert words.startswith("chief-0 on node-a exited with code 1 after 16s, caused by the failure of ps-0; ")
     assert words.endswith("; restarting it now (not counted against backoffLimit)")
 
 
@@ -100,9 +100,7 @@ def test_the_last_try_is_told_with_what_it_came_to():
         status = look(DDP, *pods, status=status, now=at(700.0 * attempt)).status
     pods = [replace(pod, attempt=2) for pod in pods_of(DDP, ended(at_=1400.0, words="ValueError: no"))]
     words = message(look(DDP, *pods, status=status, now=at(1410)).status, "Failed")
-    expected = (
-        "2 of 2 restarts used; last failure: worker-1 on node-a was killed by SIGKILL (137) 23 min 20 s after start; "
-    )
+    expected = "2 of 2 restarts used; last failure: worker-1 on node-a was killed by SIGKILL (137) 23m20s after start; "
     assert words.endswith(f" backoff limit: {expected}its last line: ValueError: no")
 
 
@@ -116,7 +114,7 @@ def test_containers_that_the_kubelet_restarted_too_often_are_counted():
     before = TerminatedState(1, at(2), at(8), "Error", "ValueError: no")
     containers = (Container("tensorflow", restarts=1, started=at(9), before=before),)
     status = look(job, a_pod("worker-0", containers=containers, node="n"), status=running(job), now=at(9)).status
-    expected = "; last failure: worker-0 on n exited with code 1 after 6 s: ValueError: no"
+    expected = "; last failure: worker-0 on n exited with code 1 after 6s: ValueError: no"
     assert message(status, "Failed").endswith(f"in place (backoffLimit 1){expected}")
     assert status.failure.message in expected
     assert (status.failure.pod, status.failure.time, status.failure.ran) == ("mnist-worker-0", at(8), 6)
@@ -124,17 +122,17 @@ def test_containers_that_the_kubelet_restarted_too_often_are_counted():
 
 def test_a_failure_that_may_not_be_tried_again_says_why():
     words = told(DDP, ended(code=1), kind="Failed", now=30)
-    expected = "worker-1 on node-a exited with code 1 after 14 s; restartPolicy ExitCode retries only exit codes 128"
+    expected = "worker-1 on node-a exited with code 1 after 14s; restartPolicy ExitCode retries only exit codes 128"
     assert words == f"{expected} and above"
     never = a_job("PyTorchJob", master=1, worker=1)
     assert told(never, ended("worker-0"), kind="Failed", now=30).endswith(" after start; restartPolicy is Never")
     gone = a_pod("worker-0", deleting=True, container="pytorch")
     words = told(replace(never, fail_on_disruption=True), gone, kind="Failed", now=30)
-    assert words == "worker-0 was deleted 30 s after start; trainshed.dev/on-disruption is Fail"
+    assert words == "worker-0 was deleted 30s after start; trainshed.dev/on-disruption is Fail"
 
 
 def test_a_deadline_says_what_the_members_were_doing():
     job = a_job(worker=4, policy=run_policy(deadline=3600))
     pods = [a_pod("worker-1"), a_pod("worker-2", "Pending"), a_pod("worker-3", "Succeeded", code=0)]
     words = message(look(job, *pods, status=running(job), now=at(3600)).status, "Failed")
-    assert words.endswith("deadline: limit 3600 s; 1 of 4 replicas running, 1 succeeded, 1 pending, 1 without a pod")
+    assert words.endswith("deadline: limit 60m; 1 of 4 replicas running, 1 succeeded, 1 pending, 1 without a pod")

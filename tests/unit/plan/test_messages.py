@@ -83,7 +83,7 @@ def test_a_fatal_failure_without_an_exit_code_is_a_warning_in_the_words_of_the_c
     assert [(note.type, note.reason) for note in notes] == [("Warning", "PodFailed"), ("Warning", "TFJobFailed")]
     end = "could not be started (StartError)"
     assert notes[0].message == f"Pod mnist-worker-0 on node n1 {end}: {runc}exec: no such file"
-    assert f"worker-0 on n1 {end} 0 s after start: exec: no such file; restartPolicy" in notes[1].message, (
+    assert f"worker-0 on n1 {end} 0s after start: exec: no such file; restartPolicy" in notes[1].message, (
         "only the cause"
     )
 
@@ -176,7 +176,7 @@ TURNS = [
                 "PyTorchJobFailed",
                 (
                     "PyTorchJob mnist is failed because 1 Master replica(s) failed. "
-                    "master-0 exited with code 9 after 0 s; restartPolicy is Never"
+                    "master-0 exited with code 9 after 0s; restartPolicy is Never"
                 ),
             ),
         ],
@@ -190,7 +190,7 @@ TURNS = [
                 "PyTorchJobRestarting",
                 (
                     "job mnist is restarting because Worker replica(s) failed. "
-                    "worker-0 was killed by SIGINT (130) 0 s after start; restarting all 2 replicas now (restart 1)"
+                    "worker-0 was killed by SIGINT (130) 0s after start; restarting all 2 replicas now (restart 1)"
                 ),
             ),
         ],
@@ -203,7 +203,7 @@ TURNS = [
                 "Warning",
                 "PyTorchJobFailed",
                 (
-                    'job "mnist" is failing because "Worker" replica(s) failed. worker-0 exited with code 1 after 0 s; '
+                    'job "mnist" is failing because "Worker" replica(s) failed. worker-0 exited with code 1 after 0s; '
                     "restartPolicy ExitCode retries only exit codes 128 and above"
                 ),
             ),
@@ -218,7 +218,7 @@ TURNS = [
                 "PyTorchJobFailed",
                 (
                     "Job mnist has failed because it has reached the specified backoff limit: "
-                    "backoffLimit is 0; last failure: worker-0 was killed by SIGINT (130) 0 s after start"
+                    "backoffLimit is 0; last failure: worker-0 was killed by SIGINT (130) 0s after start"
                 ),
             ),
         ],
@@ -231,7 +231,7 @@ TURNS = [
                 "PyTorchJobFailed",
                 (
                     "Job mnist has failed because it was active longer than specified deadline: "
-                    "limit 60 s; 1 of 1 replica running"
+                    "limit 60s; 1 of 1 replica running"
                 ),
             )
         ],

@@ -109,7 +109,7 @@ def snapshot(*, reports=(), why="", job_defaults=SITE, **fields):
 def test_the_class_and_the_words_follow_from_the_node(node, events, kind, words):
     failure = plan(snapshot(reports=[node_report("node-b", node, events)])).status.failure
     assert failure.kind == kind
-    assert failure.message == f"worker-0 on node-b exited with code 1 after 30 s{f' ({words})' if words else ''}"
+    assert failure.message == f"worker-0 on node-b exited with code 1 after 30s{f' ({words})' if words else ''}"
 
 
 @pytest.mark.parametrize(

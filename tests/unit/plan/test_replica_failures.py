@@ -27,20 +27,20 @@ def told(reason="Error", code=1, *, pod=None, kind="Application", template=None,
 @pytest.mark.parametrize(
     ("reason", "code", "template", "expected"),
     [
-        ("Error", 3, None, "exited with code 3 after 14 s"),
-        ("Error", 127, None, "exited with code 127 (command not found) after 14 s"),
-        ("Strange", 7, None, "exited with code 7 (Strange) after 14 s"),
-        ("Error", 137, None, "was killed by SIGKILL (137) 14 s after start"),
-        ("Error", 137, PROBED, "was killed by SIGKILL (137) 14 s after start; perhaps its livenessProbe failed"),
-        ("OOMKilled", 137, PROBED, "was OOMKilled (no memory limit set) 14 s after start"),
-        ("Error", 1, PROBED, "exited with code 1 after 14 s"),
-        ("Error", 139, None, "crashed with a segmentation fault (SIGSEGV, 139) 14 s after start"),
-        ("Error", 255, None, "exited with code 255 after 14 s"),
-        ("OOMKilled", 137, LIMITED, "was OOMKilled (limit 2Gi) 14 s after start"),
-        ("OOMKilled", 137, None, "was OOMKilled (no memory limit set) 14 s after start"),
-        ("ExitedEarly", 0, None, "exited too early with code 0 after 14 s"),
-        ("ExitedEarly", None, None, "exited too early after 14 s"),
-        ("DeadlineExceeded", None, None, "failed (DeadlineExceeded) 14 s after start"),
+        ("Error", 3, None, "exited with code 3 after 14s"),
+        ("Error", 127, None, "exited with code 127 (command not found) after 14s"),
+        ("Strange", 7, None, "exited with code 7 (Strange) after 14s"),
+        ("Error", 137, None, "was killed by SIGKILL (137) 14s after start"),
+        ("Error", 137, PROBED, "was killed by SIGKILL (137) 14s after start; perhaps its livenessProbe failed"),
+        ("OOMKilled", 137, PROBED, "was OOMKilled (no memory limit set) 14s after start"),
+        ("Error", 1, PROBED, "exited with code 1 after 14s"),
+        ("Error", 139, None, "crashed with a segmentation fault (SIGSEGV, 139) 14s after start"),
+        ("Error", 255, None, "exited with code 255 after 14s"),
+        ("OOMKilled", 137, LIMITED, "was OOMKilled (limit 2Gi) 14s after start"),
+        ("OOMKilled", 137, None, "was OOMKilled (no memory limit set) 14s after start"),
+        ("ExitedEarly", 0, None, "exited too early with code 0 after 14s"),
+        ("ExitedEarly", None, None, "exited too early after 14s"),
+        ("DeadlineExceeded", None, None, "failed (DeadlineExceeded) 14s after start"),
     ],
 )
 def test_what_a_program_did_is_said_in_words(reason, code, template, expected):
@@ -60,7 +60,7 @@ def test_what_was_done_to_it_is_said_in_words(kind, reason, expected):
     pod = a_pod("worker-1", "Failed", containers=())
     assert told(reason, None, kind=kind, pod=pod).message == f"worker-1 on node-a {expected}"
     ran = a_pod("worker-1", deleting=True)
-    assert told(reason, None, kind=kind, pod=ran).message == f"worker-1 on node-a {expected} 14 s after start"
+    assert told(reason, None, kind=kind, pod=ran).message == f"worker-1 on node-a {expected} 14s after start"
 
 
 def test_what_never_ran_could_not_be_started():
@@ -76,7 +76,7 @@ def test_another_container_is_named_with_its_own_limit():
     ended = Container("fetch", init=True, exit_code=137, reason="OOMKilled", started=at(10), finished=at(14))
     waiting = Container("tensorflow", waiting=True, reason="PodInitializing")
     failure = told("OOMKilled", 137, template=template, pod=a_pod("worker-1", "Failed", containers=(ended, waiting)))
-    assert failure.message == "container fetch of worker-1 on node-a was OOMKilled (limit 1024) 4 s after start"
+    assert failure.message == "container fetch of worker-1 on node-a was OOMKilled (limit 1024) 4s after start"
     assert (failure.container, failure.ran, failure.replica) == ("fetch", 4, "worker-1")
 
 
@@ -112,7 +112,7 @@ def test_the_last_words_are_cleared_of_a_terminals_colours():
     words = "\x1b[31mTraceback (most recent call last):\x1b[0m\r\n  File\n\x1b]0;title\x07ValueError: no\n"
     failure = told(words=words)
     assert failure.termination_message == "Traceback (most recent call last):\n  File\nValueError: no"
-    assert replica_failures.sentence(failure) == "worker-1 on node-a exited with code 1 after 14 s: ValueError: no"
+    assert replica_failures.sentence(failure) == "worker-1 on node-a exited with code 1 after 14s: ValueError: no"
 
 
 def test_a_sentence_has_one_line_of_the_last_words_that_is_not_too_long():
@@ -122,7 +122,7 @@ def test_a_sentence_has_one_line_of_the_last_words_that_is_not_too_long():
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0 s"), (119, "119 s"), (185, "3 min 5 s"), (7199, "119 min 59 s"), (94_200, "26 h 10 min")],
+    [(0, "0s"), (119, "119s"), (185, "3m5s"), (600, "10m"), (7199, "119m59s"), (94_200, "26h10m"), (7200, "2h")],
 )
 def test_a_length_of_time_has_two_units_at_the_most(seconds, text):
     assert phrases.duration(seconds) == text
@@ -142,5 +142,5 @@ def test_the_status_of_a_verdict_tells_who_it_was():
         at(10),
         replica="worker-1",
         ran=10,
-        message="worker-1 exited with code 3 after 10 s: ValueError: no",
+        message="worker-1 exited with code 3 after 10s: ValueError: no",
     )

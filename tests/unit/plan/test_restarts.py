@@ -51,7 +51,7 @@ def after_failure(job, *pods, now=13, status=None):
 def test_a_retryable_exit_code_restarts_all_that_can_only_start_together():
     decision = after_failure(ddp(restart="ExitCode"), failed("worker-1", 137))
     assert states(decision.status) == ["Created", "Restarting"]
-    expected = "job mnist is restarting because Worker replica(s) failed. worker-1 was killed by SIGKILL (137) 10 s "
+    expected = "job mnist is restarting because Worker replica(s) failed. worker-1 was killed by SIGKILL (137) 10s "
     expected += "after start; restarting all 3 replicas now (restart 1)"
     assert message(decision.status, "Restarting") == expected
     assert decision.status.attempts == {"Master": 1, "Worker": 1}
@@ -136,13 +136,11 @@ def test_exit_codes_below_128_are_permanent(code, fails):
 
 def test_under_never_the_first_failure_fails_the_job():
     decision = after_failure(ddp(), failed("worker-1", 137))
-    expected = (
-        "PyTorchJob mnist is failed because 1 Worker replica(s) failed. worker-1 was killed by SIGKILL (137) 10 s"
-    )
+    expected = "PyTorchJob mnist is failed because 1 Worker replica(s) failed. worker-1 was killed by SIGKILL (137) 10s"
     assert message(decision.status, "Failed") == f"{expected} after start; restartPolicy is Never"
     job = a_job(chief=1, worker=1)
     decision = after_failure(job, failed("worker-0", 1, container="tensorflow"))
-    expected = "TFJob ml/mnist has failed because 1 Worker replica(s) failed. worker-0 exited with code 1 after 10 s"
+    expected = "TFJob ml/mnist has failed because 1 Worker replica(s) failed. worker-0 exited with code 1 after 10s"
     assert message(decision.status, "Failed") == f"{expected}; restartPolicy is Never"
 
 
@@ -197,7 +195,7 @@ def test_the_back_off_limit_counts_restarts_and_ends_them():
     expected = (
         "Job mnist has failed because it has reached the specified backoff limit: 1 of 1 restart used; last failure: "
     )
-    expected += "worker-1 was killed by SIGKILL (137) 50 s after start"
+    expected += "worker-1 was killed by SIGKILL (137) 50s after start"
     assert message(twice.status, "Failed") == expected
 
 

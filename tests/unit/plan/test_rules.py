@@ -148,7 +148,7 @@ def test_a_deadline_is_looked_forward_to_and_fires():
     assert look(job, a_pod("worker-0"), status=running(job)).requeue_at == at(60)
     decision = look(job, a_pod("worker-0"), status=running(job), now=at(60))
     assert states(decision.status) == ["Created", "-Running", "Failed"]
-    expected = "Job mnist has failed because it was active longer than specified deadline: limit 60 s; "
+    expected = "Job mnist has failed because it was active longer than specified deadline: limit 60s; "
     assert message(decision.status, "Failed") == f"{expected}1 of 1 replica running"
 
 

@@ -28,7 +28,7 @@ def decided(pod, now=600.0, job=JOB):
 
 def why(pod, now=600.0):
     decision = decided(pod, now)
-    head = "PyTorchJob mnist has failed because worker-1 on node-a did not start running within 10 min 0 s of pod "
+    head = "PyTorchJob mnist has failed because worker-1 on node-a did not start running within 10m of pod "
     head += "creation: "
     assert message(decision.status, "Failed").startswith(head), message(decision.status, "Failed")
     return message(decision.status, "Failed").removeprefix(head), decision.status.failure

@@ -114,7 +114,7 @@ def test_a_row_says_why_a_job_has_failed():
     worker = a_pod("worker-0", "Failed", container="pytorch", code=1, ended=5.0, words="ValueError: bad\x1b[2J batch")
     status = look(job, *pods_of(job, worker), status=running(job), now=at(60)).status
     *_, why = rows.row(document(job, status), at(60), namespaces=False, wide=False)
-    assert why == "worker-0 exited with code 1 after 5 s: ValueError: bad batch"
+    assert why == "worker-0 exited with code 1 after 5s: ValueError: bad batch"
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_a_job_that_runs_again_after_a_hang_is_told_who_was_behind_and_what_the_
     known = "rank 1 (mnist-worker-0 on node-b) is in load (data.py:9); rank 0 (host h) is in all_reduce (c10d.py:7)"
     still = f"NCCL RAS: no count has moved since 2026-01-01T12:00:00Z, in 12 answers; {behind}"
     assert lines["Failure"] == (
-        f"41s ago: worker-0 made no progress 10 min 1 s after start: {still}",
+        f"41s ago: worker-0 made no progress 10m1s after start: {still}",
         f"| stacks: {known}",
         f"| {still}",
     )

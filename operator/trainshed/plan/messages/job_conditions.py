@@ -27,7 +27,7 @@ from trainshed.plan.failures import APPLICATION, DISRUPTION, HANG, INFRASTRUCTUR
 from trainshed.plan.restarts import FailureGroup
 
 from . import replica_failures, replica_problems
-from .phrases import plural
+from .phrases import duration, plural
 
 #: From this number of missing pods on, their creation takes so long that the condition Created shows the progress.
 MANY = 200
@@ -222,7 +222,7 @@ def deadline_detail(facts: Facts) -> str:
     states = {"running": running, "succeeded": done, "pending": waiting, "without a pod": absent}
     (first, count), *others = [item for item in states.items() if item[1]] or [("running", 0)]
     rest = "".join(f", {number} {state}" for state, number in others)
-    return f"limit {seconds} s; {count} of {plural(facts.job.size, 'replica')} {first}{rest}"
+    return f"limit {duration(seconds or 0)}; {count} of {plural(facts.job.size, 'replica')} {first}{rest}"
 
 
 def _cause(facts: Facts, group: FailureGroup) -> str:
@@ -257,4 +257,4 @@ def _next(facts: Facts, group: FailureGroup, after: Status) -> str:
     which = restart if group.counted else "not counted against backoffLimit"
     begin = after.retries.next_retry_time
     wait = round((begin - facts.now).total_seconds()) if begin else 0
-    return f"restarting {what} {f'in {wait} s' if wait > 0 else 'now'} ({which})"
+    return f"restarting {what} {f'in {duration(wait)}' if wait > 0 else 'now'} ({which})"

@@ -30,11 +30,13 @@ def enumeration(names: Sequence[str], most: int) -> str:
 
 
 def duration(seconds: int) -> str:
-    """Return a duration in at most two units: `14 s`, `3 min 5 s`, `26 h 10 min`."""
+    """Return a duration in at most two units, in the form of kubectl's ages: `14s`, `3m5s`, `26h10m`, `60m`."""
     minutes, left = divmod(seconds, 60)
     if seconds < NEXT_UNIT:
-        return f"{seconds} s"
-    return f"{minutes} min {left} s" if minutes < NEXT_UNIT else f"{minutes // 60} h {minutes % 60} min"
+        return f"{seconds}s"
+    if minutes < NEXT_UNIT:
+        return f"{minutes}m{left}s" if left else f"{minutes}m"
+    return f"{minutes // 60}h{minutes % 60}m" if minutes % 60 else f"{minutes // 60}h"
 
 
 def ended_early(*, exited: bool, winner: str) -> str:

@@ -12,7 +12,7 @@ from trainshed.api.status import Status
 from trainshed.api.time_spent import JobPhase
 from trainshed.ui.replica_history import Act
 from trainshed.views import lost_time
-from trainshed.views.durations import exact
+from trainshed.views.durations import exact, human
 
 from . import patterns
 from .markup import Attributes, Markup
@@ -86,7 +86,7 @@ def _part(one: TimePart) -> Element:
     swatch = svg(".key", width=16, height=16, aria_hidden="true")[one.area(KEY)]
     means = patterns.LOST_MEANS if one.is_lost else patterns.MEANINGS[one.act]
     return div[
-        dt[swatch, " ", abbr(title=means)[one.name]], dd[exact(one.seconds), span(".share")[f"{one.share:.1f} %"]]
+        dt[swatch, " ", abbr(title=means)[one.name]], dd[human(one.seconds), span(".share")[f"{one.share:.1f} %"]]
     ]
 
 
