@@ -293,10 +293,7 @@ STORIES: dict[str, Callable[[], Story]] = {
     "deleted-by-others": lost_pods,
     # Pods that do not run.
     "image": of(held, "ImagePullBackOff", PULL),
-    "image-refused": of(held, "ImagePullBackOff", PULL.replace("not found", "unexpected status: 401 Unauthorized")),
-    "image-unreached": of(
-        *(held, "ImagePullBackOff"), PULL.replace("not found", "dial tcp [::1]:5000: connect: connection refused")
-    ),
+    "image-unreached": of(held, "ImagePullBackOff", PULL.replace("not found", "dial tcp [::1]:5000: i/o timeout")),
     "image-never-pulled": of(held, "ErrImageNeverPull", "Container image is not present with pull policy of Never"),
     "image-name": of(held, "InvalidImageName", "Failed to apply default image tag: invalid reference format"),
     "configuration": of(held, "CreateContainerConfigError", 'secret "wandb" not found'),
