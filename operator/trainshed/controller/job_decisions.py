@@ -69,7 +69,7 @@ class _Recorded(msgspec.Struct):
 
     job: Job
     due: datetime
-    #: Nobody has decided about the job before, so that there is no ConfigMap of it.
+    #: No process has decided about the job before, so that there is no ConfigMap of it.
     is_new: bool
     #: Another process has decided before the next decision.
     restarted: bool
