@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 SCHEDULING = "No node takes the pods; the scheduler's message says why: kubectl describe nodes shows what is free."
+INSUFFICIENT = "insufficient|too many pods"
 #: What helps against each of the causes in a message of the scheduler, by words of it; a message may have several.
 PLACING = {
-    "insufficient|too many pods": (
+    INSUFFICIENT: (
         "Request less, add nodes, or wait until other jobs end: the job starts by itself then. kubectl describe nodes "
         "shows what is free, and whether a node has such a resource at all."
     ),
@@ -106,13 +107,30 @@ FORBIDDEN = {
 }
 
 
+#: What the scheduler says if no pod could make room by its end: how many nodes there are, and how many are too small.
+#: It says so of a node that lacks resources only if the pod asks for more than the whole node has (noderesources.Fit).
+ALL_NODES, HELPLESS = re.compile(r"0/(\d{1,6}) nodes"), re.compile(r"(\d{1,6}) preemption is not helpful")
+TOO_LARGE = (
+    "No node that the pods may run on is large enough for one of them, also when it is empty: no end of other jobs "
+    "helps. Request less, or add larger nodes."
+)
+
+
 def for_placing(message: str) -> str:
     """Return what helps against the causes for which the scheduler finds no node; its message may have several.
 
     What it says of preemption, at the end, is no cause of its own.
     """
-    causes = message.lower().partition("preemption:")[0]
+    causes, _, preemption = message.lower().partition("preemption:")
     found = [text for words, text in PLACING.items() if re.search(words, causes)]
+    if _is_too_large(causes, preemption):
+        found[0] = TOO_LARGE
     if TAINT in causes and not (found and re.search(OWN_TAINT, causes)):
         found.append(TOLERATION)
     return " ".join(["No node takes the pods; the scheduler's message says why.", *found]) if found else SCHEDULING
+
+
+def _is_too_large(causes: str, preemption: str) -> bool:
+    """Return whether the end of other pods makes room on no node, of which some have too little."""
+    nodes, helpless = ALL_NODES.search(causes), HELPLESS.search(preemption)
+    return "insufficient" in causes and bool(nodes and helpless and nodes[1] == helpless[1])

@@ -197,6 +197,14 @@ def test_each_cause_has_what_helps_against_it_and_nothing_else(reason, message, 
     ), found
 
 
+@pytest.mark.parametrize(("helpless", "is_never"), [("4", True), ("1", False), ("", False)])
+def test_pods_that_are_larger_than_each_node_do_not_wait_for_other_jobs(helpless: str, is_never: bool):
+    tail = f"{helpless} Preemption is not helpful for scheduling, 3 No preemption victims found for incoming pod."
+    message = f"0/4 nodes are available: 1 node(s) had untolerated taint(s), 3 Insufficient cpu. preemption: {tail}"
+    found = advice.for_waiting("Unschedulable", message)
+    assert ("also when it is empty" in found, "wait until other jobs end" in found) == (is_never, not is_never)
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [(130, "A signal"), (135, "/dev/shm"), (136, "processor"), (1, "error of its own"), (3, "its own")],
