@@ -108,7 +108,7 @@ class ControlPlane:
     def start_apiserver(self) -> None:
         """Start the API server and wait until it is ready."""
         self._apiserver.start([program("kube-apiserver"), *self._apiserver_flags()], tied=self.tied)
-        self._apiserver.wait(lambda: self._answers("/readyz"), 60, hint="make cluster-down, then make cluster")
+        self._apiserver.wait(lambda: self._answers("/readyz"), 240, hint="make cluster-down, then make cluster")
 
     def stop_apiserver(self) -> None:
         """Stop the API server; its data stays."""

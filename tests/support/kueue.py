@@ -44,7 +44,7 @@ exec chroot "$root" setpriv --pdeathsig KILL "$@"
 """
 UNSHARE = ("unshare", "--user", "--map-root-user", "--mount", "--")
 #: Seconds after which the Lease of one that was killed has expired, and some more.
-TAKEOVER = 60
+TAKEOVER = 180
 
 
 class Kueue:

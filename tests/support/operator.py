@@ -38,7 +38,7 @@ class Operator:
             raise
         return self
 
-    def wait_until_ready(self, within: float = 30) -> None:
+    def wait_until_ready(self, within: float = 120) -> None:
         """Return once /readyz succeeds."""
         end = time.monotonic() + within
         while time.monotonic() < end:
@@ -69,7 +69,7 @@ class Operator:
             await asyncio.sleep(0.01)
         return code
 
-    def wait_until_over(self, within: float = 30) -> int:
+    def wait_until_over(self, within: float = 120) -> int:
         """Wait until it exits by itself; return its exit code."""
         assert self._process is not None
         return self._process.wait(within)
