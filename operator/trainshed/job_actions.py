@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 
-from trainshed.api import status_codec
+from trainshed.api import kueue_groups, status_codec
 from trainshed.api.coerce import as_mapping
 from trainshed.api.job import QUEUE_LABEL, Document
 from trainshed.api.status import ConditionType
@@ -101,6 +101,8 @@ class JobActions:
 
     async def queued_by(self, job: Document) -> tuple[bool, Document | None]:
         """Return whether Kueue starts and stops a job, and the Workload that it has made for it, if it may be read."""
+        if kueue_groups.is_asked_for(job["metadata"]):
+            return False, None
         workload = await self._reader.workload(job)
         labels = as_mapping(job["metadata"].get("labels"))
         return bool(workload) or QUEUE_LABEL in labels, workload

@@ -1,4 +1,4 @@
-"""Counts the pods of a namespace that have not ended, as a watch shows them."""
+"""Counts the pods of a namespace that have no scheduling gate and have not ended, as a watch shows them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ class LivePods:
 
     def _observe(self, verb: str, pod: dict) -> None:
         uid = pod["metadata"]["uid"]
-        if verb == "DELETED" or pod["status"].get("phase") in POD_ENDED:
+        ended = verb == "DELETED" or pod["status"].get("phase") in POD_ENDED
+        if ended or pod["spec"].get("schedulingGates"):
             self.alive.pop(uid, None)
         else:
             self.alive[uid] = pod["metadata"]["name"]

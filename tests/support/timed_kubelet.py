@@ -57,7 +57,7 @@ class TimedKubelet(LivePods):
         uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
         if uid not in self._times_by_uid:
             self._times_by_uid[uid] = self._times(name)
-        if verb == "ADDED":
+        if uid not in self._tasks and not pod["spec"].get("schedulingGates"):
             self._tasks[uid] = asyncio.create_task(self._live(pod))
         elif "deletionTimestamp" in pod["metadata"] and f"{uid}-end" not in self._tasks:
             self._tasks[f"{uid}-end"] = asyncio.create_task(self._stop(pod))
@@ -65,8 +65,6 @@ class TimedKubelet(LivePods):
     async def _live(self, pod: dict) -> None:
         times, name = self._times_by_uid[pod["metadata"]["uid"]], pod["metadata"]["name"]
         await asyncio.sleep(times.binds)
-        if pod["spec"].get("schedulingGates"):
-            return
         target = {"apiVersion": "v1", "kind": "Node", "name": "node-0"}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
         with contextlib.suppress(Refused):

@@ -111,6 +111,13 @@ class ServiceForm(StrEnum):
     JOB = "Job"
 
 
+class KueueForm(StrEnum):
+    """What Kueue admits: the job, which it suspends until then, or its pods as a group."""
+
+    JOB = "Job"
+    POD_GROUP = "PodGroup"
+
+
 class ProgressSource(StrEnum):
     """Where the operator learns how far the training of a job has come."""
 
@@ -199,6 +206,7 @@ class Job(msgspec.Struct, frozen=True):
     `services` is the form of Services of the pods that are created next. `progress` is where the training reports,
     and `log_expression` its own expression for lines of its log. On `debug_port` of rank 0 PyTorch's debug server
     listens. With `record` a record of the job is kept when it has ended. `notify` is the webhook that is sent of it.
+    `queue_labels` are Kueue's labels of a job with a queue. Of a `grouped` one Kueue admits the pods, as a group.
     """
 
     kind: str
@@ -229,6 +237,8 @@ class Job(msgspec.Struct, frozen=True):
     decisions: bool = False
     notify: str = ""
     queued: bool = False
+    queue_labels: tuple[tuple[str, str], ...] = ()
+    grouped: bool = False
     problems: tuple[str, ...] = ()
     annotations: Document = msgspec.field(default_factory=dict)
     api_version: str = "kubeflow.org/v1"

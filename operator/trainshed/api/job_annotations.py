@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from . import log_patterns
-from .job import ProgressSource, RestartScope, ServiceForm
+from .job import KueueForm, ProgressSource, RestartScope, ServiceForm
 from .status import STARTUP_DEADLINE
 
 PREFIX = "trainshed.dev/"
@@ -28,6 +28,7 @@ HANG_ACTION = f"{PREFIX}hang-action"
 DEBUG_SERVER_PORT = f"{PREFIX}debug-server-port"
 RECORD = f"{PREFIX}record"
 NOTIFY = f"{PREFIX}notify"
+KUEUE = f"{PREFIX}kueue"
 #: The value of RECORD that asks for the decisions as well.
 DECISIONS = "Decisions"
 #: All annotations of a job, with their values, the default first (that of SERVICES is a setting of the operator); the
@@ -50,6 +51,7 @@ ANNOTATIONS: dict[str, tuple[str, ...]] = {
     DEBUG_SERVER_PORT: (),
     RECORD: ("false", "true", DECISIONS),
     NOTIFY: (),
+    KUEUE: (*KueueForm,),
 }
 TEXTS = (PROGRESS_PATTERNS, DEBUG_SERVER_PORT, NOTIFY)
 #: The name of a webhook: a DNS label (RFC 1123), which is a key of a Secret and the name of a file.
@@ -85,6 +87,7 @@ class JobAnnotations(msgspec.Struct, frozen=True):
     record: bool = False
     decisions: bool = False
     notify: str = ""
+    kueue: KueueForm = KueueForm.JOB
 
 
 def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tuple[str, ...]]:
@@ -110,6 +113,7 @@ def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tup
         record=(record := _choice(annotations, RECORD, problems)) != "false",
         decisions=record == DECISIONS,
         notify=_name(annotations, problems),
+        kueue=KueueForm(_choice(annotations, KUEUE, problems)),
     )
     return found, tuple(problems)
 

@@ -71,8 +71,8 @@ class Pod(msgspec.Struct, frozen=True):
     `has_finalizer` is true if the pod has Trainshed's. `template_hash` is "" for a pod of training-operator v1.
     `service` is the name of the job's one Service that the pod's name resolves by, "" for a pod with a Service of its
     own. `owner_kind` and `owner_name` are the kind and the name of the job that controls it. In a `debugged` pod an
-    ephemeral container runs. A `quiet` pod runs, and its containers have done nothing else so far: this is computed
-    from the others.
+    ephemeral container runs. `group_size` is the number of pods of its group of Kueue, 0 outside of one. A `quiet` pod
+    runs, and its containers have done nothing else so far: this is computed from the others.
     """
 
     name: str
@@ -109,6 +109,7 @@ class Pod(msgspec.Struct, frozen=True):
     ip: str = ""
     debugged: bool = False
     became_ready: datetime | None = None
+    group_size: int = 0
     quiet: bool = False
 
     def __post_init__(self) -> None:
@@ -248,6 +249,10 @@ RESTART_ATTEMPT_ANNOTATION = "trainshed.dev/restart-attempt"
 
 #: An annotation: a hash of the pod template that a pod was created from.
 TEMPLATE_HASH_ANNOTATION = "trainshed.dev/template-hash"
+
+
+#: An annotation of Kueue: the number of pods of the group that a pod belongs to.
+POD_GROUP_SIZE_ANNOTATION = "kueue.x-k8s.io/pod-group-total-count"
 
 
 #: An annotation: the name of the job's one Service, on pods whose names resolve by it.

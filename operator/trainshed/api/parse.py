@@ -14,30 +14,35 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 from pydantic.alias_generators import to_snake
 
-from . import ports
+from . import kueue_groups, ports
 from .coerce import as_mapping, as_sequence, parse_integer, parse_time
 from .framework import Framework, JobDefaults, own_container
 from .job import (
     KUEUE_PREFIX,
     MAX_PARSED,
+    QUEUE_LABEL,
     CleanPodPolicy,
     Document,
     Job,
+    KueueForm,
     RecordDecisions,
     ReplicaGroup,
     RestartPolicy,
+    RestartScope,
     RunPolicy,
     Scheduling,
     ServiceForm,
     packed,
 )
-from .job_annotations import PREFIX, SERVICES, JobAnnotations, job_annotations
+from .job_annotations import KUEUE, PREFIX, SERVICES, JobAnnotations, job_annotations
 from .spec import LONGEST_DEADLINE, JobSpec, ReplicaSpec, SchedulingPolicy, ValidationInput
 from .validation import has_full_searches, violations
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
+#: The problem of a job whose pods are to be a group of Kueue, without a queue.
+NO_QUEUE = f"metadata.annotations[{KUEUE}]: Forbidden: must not be PodGroup: the job has no label {QUEUE_LABEL}"
 #: kubectl's copy of the whole job, which pods do not get.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 #: Writes the text that is hashed: one encoder for all templates, because making one takes a quarter of the time.
@@ -76,7 +81,9 @@ def assembled(metadata: object, spec: ParsedSpec, framework: Framework, job_defa
     texts = as_mapping(metadata.get("annotations"))
     annotations, problems = job_annotations(texts)
     form, unfit = _service_form(framework, spec, annotations.services, job_defaults.services)
-    problems = (*spec.unreadable, *problems, *spec.violations, *unfit)
+    queue, grouped = kueue_groups.labels_of(metadata), annotations.kueue is KueueForm.POD_GROUP
+    unqueued = (NO_QUEUE,) if grouped and not queue else ()
+    problems = (*spec.unreadable, *problems, *unqueued, *spec.violations, *unfit)
     return Job(
         kind=framework.kind,
         namespace=str(metadata.get("namespace", "")),
@@ -88,7 +95,7 @@ def assembled(metadata: object, spec: ParsedSpec, framework: Framework, job_defa
         groups=spec.groups,
         policy=spec.policy,
         options=spec.options,
-        scope=annotations.scope,
+        scope=RestartScope.JOB if grouped else annotations.scope,
         fail_on_disruption=annotations.fail_on_disruption,
         force_delete_after=annotations.force_delete_after,
         startup_deadline=annotations.startup_deadline,
@@ -106,6 +113,8 @@ def assembled(metadata: object, spec: ParsedSpec, framework: Framework, job_defa
         decisions=_records_decisions(annotations, job_defaults),
         notify=annotations.notify if job_defaults.notify else "",
         queued=spec.queued or _names_kueue(metadata),
+        queue_labels=queue,
+        grouped=grouped,
         problems=problems or dict(spec.invalid).get(form, ()),
         annotations=_annotations(texts, job_defaults),
         api_version=framework.api_version,

@@ -176,6 +176,7 @@ def pod(found: PodObject) -> Pod:
         became_ready=within_time_range(ready.last_transition_time) if ready else None,
         template_hash=_name(annotations.template_hash),
         service=_name(annotations.service),
+        group_size=_number(annotations.group_size, 0),
         owner_kind=_name(meta.controller_reference.kind),
         owner_name=_name(meta.controller_reference.name),
         ip=_name(status.pod_ip),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from trainshed.api import kueue_groups, status_codec
 from trainshed.api.coerce import as_mapping, as_sequence, parse_count, parse_text
 from trainshed.api.job import KUEUE_PREFIX, QUEUE_LABEL, Document
 
@@ -40,7 +41,7 @@ class Queue(msgspec.Struct, frozen=True):
 
 
 async def read_queue(reader: JobReader, job: Document) -> Queue | None:
-    """Return what Kueue says about a job, with three requests at most; None if Kueue has nothing to do with it."""
+    """Return what Kueue says about a job, with four requests at most; None if Kueue has nothing to do with it."""
     metadata = job["metadata"]
     namespace, is_queued = metadata["namespace"], QUEUE_LABEL in as_mapping(metadata.get("labels"))
     try:
@@ -50,10 +51,21 @@ async def read_queue(reader: JobReader, job: Document) -> Queue | None:
         return None
     except Forbidden:
         return Queue(refused=True) if is_queued else None
-    if not found:
+    by_name = is_queued and kueue_groups.is_asked_for(metadata)
+    workload = found[0] if found else await _of_group(reader, job) if by_name else None
+    if workload is None:
         return Queue() if is_queued else None
-    workload = found[0]
     return Queue(workload, await _place(reader, namespace, workload) if is_waiting(workload) else None)
+
+
+async def _of_group(reader: JobReader, job: Document) -> Document | None:
+    """Return the Workload of the group of the job's pods; None without one."""
+    metadata, attempts = job["metadata"], status_codec.parse_status(job).attempts
+    name = kueue_groups.name_of(metadata["name"], metadata["uid"], attempts)
+    try:
+        return DOCUMENTS.answer(await reader.rest.call("GET", Path(KUEUE, "workloads", metadata["namespace"], name)))
+    except (NotFound, Forbidden):
+        return None
 
 
 def is_waiting(workload: Document) -> bool:

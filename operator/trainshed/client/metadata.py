@@ -9,6 +9,7 @@ import msgspec
 from trainshed.api.objects import (
     JOB_NAME_LABEL,
     JOB_SERVICE_ANNOTATION,
+    POD_GROUP_SIZE_ANNOTATION,
     REPLICA_INDEX_LABEL,
     REPLICA_TYPE_LABEL,
     RESTART_ATTEMPT_ANNOTATION,
@@ -48,6 +49,7 @@ class Annotations(msgspec.Struct, gc=False):
     attempt: str | None = msgspec.field(name=RESTART_ATTEMPT_ANNOTATION, default=None)
     template_hash: str | None = msgspec.field(name=TEMPLATE_HASH_ANNOTATION, default=None)
     service: str | None = msgspec.field(name=JOB_SERVICE_ANNOTATION, default=None)
+    group_size: str | None = msgspec.field(name=POD_GROUP_SIZE_ANNOTATION, default=None)
 
 
 NO_LABELS, NO_ANNOTATIONS = Labels(), Annotations()

@@ -251,7 +251,7 @@ def init_containers(job: Job, replica: Replica, job_defaults: JobDefaults) -> tu
     if (
         replica.role != LAUNCHER
         or launcher is None
-        or not (_options(job).launcher_at_startup or job_defaults.gang_scheduler)
+        or not (_options(job).launcher_at_startup or job_defaults.gang_scheduler or job.grouped)
     ):
         return ()
     first = launcher.template["spec"]["containers"][0]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from trainshed.api.actions import Plan, Snapshot, all_pods
-from trainshed.api.job import ServiceForm
+from trainshed.api.job import RestartScope, ServiceForm
 from trainshed.api.objects import ROLES
 from trainshed.api.replicas import replicas_by_name
 from trainshed.api.status import REPORT_INTERVAL
@@ -49,7 +49,7 @@ def plan(snapshot: Snapshot) -> Plan:
 
     The plan also says what must be read from the API server before it is used.
     """
-    facts = Facts(restore_attempts(_keep_form(snapshot)))
+    facts = Facts(restore_attempts(_keep_group(_keep_form(snapshot))))
     rule, found = next((rule, result) for rule in RULES if (result := rule(facts)))
     if rule is skip_unmanaged:
         found = replace(found, rule=rule.__name__)
@@ -129,6 +129,20 @@ def _keep_form(snapshot: Snapshot) -> Snapshot:
     joined = all(pod.service for pod in pods)
     form = ServiceForm.JOB if joined else ServiceForm.REPLICA
     return snapshot if form is job.services else replace(snapshot, job=replace(job, services=form))
+
+
+def _keep_group(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with a job that is grouped if its pods are in a group of Kueue, while there are pods.
+
+    The annotation decides for those that are created when there are none.
+    """
+    job, pods = snapshot.job, all_pods(snapshot)
+    if not (job.queue_labels and pods):
+        return snapshot
+    grouped = all(pod.group_size for pod in pods)
+    if grouped is job.grouped:
+        return snapshot
+    return replace(snapshot, job=replace(job, grouped=grouped, scope=RestartScope.JOB if grouped else job.scope))
 
 
 def restore_attempts(snapshot: Snapshot) -> Snapshot:

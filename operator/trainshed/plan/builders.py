@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from trainshed.api import gang, objects, ports
+from trainshed.api import gang, kueue_groups, objects, ports
 from trainshed.api.actions import CreatePod, CreateService, CreateSshSecret
 from trainshed.api.framework import (
     Framework,
@@ -32,9 +32,11 @@ PodMaker = Callable[[Replica, int], CreatePod]
 
 
 def pod_maker(
-    framework: Framework, job: Job, job_defaults: JobDefaults, avoided_nodes: tuple[str, ...] = ()
+    framework: Framework, job: Job, job_defaults: JobDefaults, avoided_nodes: tuple[str, ...] = (), group_name: str = ""
 ) -> PodMaker:
     """Return a function that builds the pods of this job, which prefer other nodes than these.
+
+    A job whose pods Kueue admits as a group needs the name of the group.
 
     What they have in common is computed once, without what the templates have: it is read when a body is built.
     """
@@ -43,7 +45,7 @@ def pod_maker(
         framework.hooks.mutate_pod_spec(job, job_defaults),
     )
     common = {group.role: _common_metadata(framework, job, group, job_defaults) for group in job.groups}
-    groups = {group.role: group for group in job.groups}
+    groups, queue_labels = {group.role: group for group in job.groups}, kueue_groups.pod_labels(job, group_name)
     gang_fields = gang.pod_fields(job_defaults.gang_scheduler, job)
 
     def make(replica: Replica, attempt: int) -> CreatePod:
@@ -61,10 +63,17 @@ def pod_maker(
             spec["affinity"] = _away_from(avoided_nodes, spec.get("affinity") or {})
         reporting_pods.equip(framework, job, job_defaults, spec)
         spec.update({field: value for field, value in gang_fields.items() if not spec.get(field)})
+        if group_name:
+            spec["schedulingGates"] = [*(spec.get("schedulingGates") or ()), kueue_groups.GATE]
         metadata = {
             **shared,
             "name": name,
-            "labels": {**_user_labels(group), **shared["labels"], **_own_labels(framework, job, replica)},
+            "labels": {
+                **_user_labels(group),
+                **queue_labels,
+                **shared["labels"],
+                **_own_labels(framework, job, replica),
+            },
             "annotations": {
                 **dict(job_defaults.pod_annotations),
                 **_template_metadata(group, "annotations"),
@@ -83,6 +92,7 @@ def _common_metadata(framework: Framework, job: Job, group: ReplicaGroup, job_de
     marks = {
         **gang.pod_annotations(scheduler, job.name, group.role),
         **services.pod_annotations(job),
+        **kueue_groups.pod_annotations(job, group),
         **({objects.TEMPLATE_HASH_ANNOTATION: group.template_hash} if group.template_hash else {}),
     }
     tracked = job.track_results and goal is not None and group.role == goal.role

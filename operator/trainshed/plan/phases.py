@@ -256,5 +256,7 @@ def _has_probe(facts: Facts, group: ReplicaGroup) -> bool:
 
 def _absent(facts: Facts, role: str) -> Stage:
     """Return the stage of a replica of this role that has no pod yet."""
-    ordered = not facts.snapshot.job_defaults.gang_scheduler and facts.framework.hooks.start_after(facts.job, role)
+    ordered = not (
+        facts.snapshot.job_defaults.gang_scheduler or facts.job.grouped
+    ) and facts.framework.hooks.start_after(facts.job, role)
     return Stage.HELD_BACK if ordered else Stage.ABSENT

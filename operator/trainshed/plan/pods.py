@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
-from trainshed.api import objects
+from trainshed.api import kueue_groups, objects
 from trainshed.api.actions import (
     Action,
     CreatePod,
@@ -64,8 +64,9 @@ def create_missing(facts: Facts) -> tuple[Action, ...]:
     if not wanted:
         return missing_services(facts)
     avoided = restarts.failed_nodes(facts.status) if facts.job.avoid_failed_nodes else ()
-    make = builders.pod_maker(facts.framework, facts.job, facts.snapshot.job_defaults, avoided)
-    attempts = facts.status.attempts
+    attempts, job = facts.status.attempts, facts.job
+    group = kueue_groups.name_of(job.name, job.uid, attempts) if job.grouped else ""
+    make = builders.pod_maker(facts.framework, job, facts.snapshot.job_defaults, avoided, group)
     pods = [make(replica, attempts.get(replica.role, 0)) for replica in wanted]
     return (*builders.ssh_secret(facts.framework, facts.job), *missing_services(facts), *pods)
 

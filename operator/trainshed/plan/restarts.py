@@ -72,7 +72,7 @@ def _failure_group(facts: Facts) -> FailureGroup | None:
         return None
     counting = {replica: failure for replica, failure in found.items() if not _ignored(facts, replica, failure)}
     ordered = dict(sorted(counting.items(), key=lambda item: _precedence(facts, *item)))
-    if ordered and all(_never_joined(facts, replica) for replica in ordered):
+    if ordered and not facts.job.grouped and all(_never_joined(facts, replica) for replica in ordered):
         return FailureGroup(ordered, _count(ordered), alone=True)
     if facts.scope is not RestartScope.REPLICA:
         ordered = _first_of_each(facts, ordered)

@@ -24,10 +24,10 @@ NOT_CREATED = "NotCreated"
 def gated_replicas(facts: Facts) -> Replicas:
     """Return the missing replicas that must wait until the role that they depend on is ready, or has finished.
 
-    With a gang scheduler no replica waits: it schedules all pods together or none. A pod that is withheld may stop a
-    scheduler, or the readiness of another, without end, so the order yields to the marks of a gang that the user made,
-    to pods that cannot be scheduled, and to pods that have not become ready for `YIELD_AFTER`; not if the spec asks
-    for the order.
+    With a gang scheduler, or in a group of Kueue, no replica waits: all pods start together or none. A pod that is
+    withheld may stop a scheduler, or the readiness of another, without end, so the order yields to the marks of a gang
+    that the user made, to pods that cannot be scheduled, and to pods that have not become ready for `YIELD_AFTER`; not
+    if the spec asks for the order.
     """
     return facts.once(_gated)
 
@@ -74,7 +74,7 @@ def since(facts: Facts, role: str) -> datetime:
 
 
 def _gated(facts: Facts) -> Replicas:
-    if facts.snapshot.job_defaults.gang_scheduler or not facts.missing:
+    if facts.snapshot.job_defaults.gang_scheduler or facts.job.grouped or not facts.missing:
         return NONE
     return facts.missing.only({role for role, order in _orders(facts) if not _is_open(facts, order)})
 

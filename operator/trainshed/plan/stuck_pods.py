@@ -80,7 +80,8 @@ def _message(facts: Facts, pods: list[Pod]) -> str:
 def startup_overdue(facts: Facts) -> tuple[Replica, Pod] | None:
     """Return the first replica whose container has not started running in time, and its pod, or None.
 
-    The time starts when the pod is created, by the API server's clock, and starts again with each new pod. A container
+    The time starts when the pod is created, by the API server's clock, and starts again with each new pod; in a group
+    of Kueue when it has a node. A container
     that has run and exited is not late, unless it ran for less than that time and now waits to be restarted.
     """
     if facts.job.startup_deadline is None:
@@ -106,13 +107,13 @@ def next_startup_check(facts: Facts) -> datetime | None:
 
 def _startup_deadline(facts: Facts, pod: Pod) -> datetime | None:
     """Return the deadline of this pod; None if it runs, is finished or terminating, or if no time is set."""
-    seconds = facts.job.startup_deadline
-    if seconds is None or pod.created is None or pod.over or pod.deleting:
+    seconds, begun = facts.job.startup_deadline, pod.scheduled if facts.job.grouped else pod.created
+    if seconds is None or begun is None or pod.over or pod.deleting:
         return None
     time = timedelta(seconds=seconds)
     own = facts.own_container(pod)
-    late = _not_started(pod.created, own, time) if own else pod.phase is Phase.PENDING
-    return pod.created + time if late else None
+    late = _not_started(begun, own, time) if own else pod.phase is Phase.PENDING
+    return begun + time if late else None
 
 
 def _not_started(created: datetime, own: Container, time: timedelta) -> bool:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from trainshed.api import coerce, foreign_text
 from trainshed.api.indexes import Indexes
-from trainshed.api.job import Document, Replica
+from trainshed.api.job import QUEUE_LABEL, Document, Replica
 from trainshed.api.objects import Container, Phase, Pod
 from trainshed.api.status import (
     MAX_SHORT_NAME_BYTES,
@@ -49,6 +49,8 @@ BACKOFF_RESET = timedelta(minutes=10)
 CRASH_LOOP, CREATING = "CrashLoopBackOff", "ContainerCreating"
 #: Volcano's reasons for pods that only wait for others of their PodGroup; they say less than the reason of those.
 WAITS_FOR_OTHERS = ("Schedulable", "Undetermined")
+#: Kubernetes' reason of a pod with a scheduling gate.
+GATED = "SchedulingGated"
 #: The reason of a pod that no scheduler has tried to place. Kubernetes has no reason for that.
 NOT_SCHEDULED = "NotScheduled"
 
@@ -223,7 +225,7 @@ def problem(facts: Facts, replica: Replica, pod: Pod) -> Problem | None:
     if pod.created is None:
         return None
     if not pod.node:
-        return _unscheduled(pod, pod.created) if pending else None
+        return _unscheduled(facts, pod, pod.created) if pending else None
     since = max(pod.scheduled or pod.created, pod.created)
     if not pod.containers:
         return Problem(CREATING, replica_problems.NO_CONTAINERS, since) if pending else None
@@ -255,7 +257,9 @@ def failure_to_start(facts: Facts, replica: Replica, pod: Pod) -> Failure:
     return replace(replica_failures.with_message(facts, replica, failure), message=message)
 
 
-def _unscheduled(pod: Pod, since: datetime) -> Problem:
+def _unscheduled(facts: Facts, pod: Pod, since: datetime) -> Problem:
+    if facts.job.grouped and pod.unplaced == GATED:
+        return Problem(GATED, replica_problems.not_admitted(dict(facts.job.queue_labels)[QUEUE_LABEL]), since)
     if not (pod.unplaced or pod.unschedulable):
         return Problem(NOT_SCHEDULED, replica_problems.NO_SCHEDULER, since, SLOW_DELAY)
     return Problem(pod.unplaced or "Unschedulable", replica_problems.not_scheduled(pod), since)

@@ -56,6 +56,10 @@ OTHERS = (
     "Another client or an admission webhook changes what Trainshed writes; the message says what. Ask its owner to "
     "leave the objects of jobs alone."
 )
+KUEUE = (
+    "A smaller job, another queue, or a higher priority (label kueue.x-k8s.io/priority-class) gets quota sooner. "
+    "kubectl get localqueue shows how many jobs wait."
+)
 #: Cases by Kubernetes' reason, or one of the operator, of what a replica waits for or has failed of.
 BY_REASON = {
     # Pods without a node.
@@ -169,6 +173,7 @@ BY_REASON = {
 BY_MESSAGE = {
     ("Unschedulable", "persistentvolumeclaim .*not found"): NO_CLAIM,
     ("Unschedulable", "persistentvolumeclaim"): CLAIM,
+    ("SchedulingGated", "kueue's admission"): KUEUE,
     **{("Unschedulable", words): QUEUE_LIMIT for words in ("overlimit", "overquota")},
     **{("Unschedulable", words): GANG for words in ("pod group", "podgroup", "pod-group", "gang")},
     ("WaitingForPodGroup", "queue resource quota"): QUEUE_LIMIT,
@@ -266,10 +271,6 @@ PROBE_FIGURES = (
     "correct it, or give the program more time."
 )
 PROBE_DEFAULTS = {"failureThreshold": 3, "periodSeconds": 10, "timeoutSeconds": 1, "initialDelaySeconds": 0}
-KUEUE = (
-    "A smaller job, another queue, or a higher priority (label kueue.x-k8s.io/priority-class) gets quota sooner. "
-    "kubectl get localqueue shows how many jobs wait."
-)
 RESUME = "trainshed resume {job} starts it, with new pods."
 STOPPED = (
     "The operator does not run, or it does not watch this namespace: trainshed doctor says which. It goes on where it "

@@ -11,6 +11,8 @@ import pytest
 from click import ClickException
 
 from support.virtual_time import in_virtual_time
+from trainshed.api.job import QUEUE_LABEL
+from trainshed.api.job_annotations import KUEUE
 from trainshed.cli.connection import Cluster
 from trainshed.cli.job_changes import Manner
 from trainshed.cli.suspension import restart_all
@@ -20,6 +22,8 @@ from trainshed.job_actions import TRIES
 
 NAME = "pytorchjob/mnist"
 SINCE = "2026-01-01T12:00:00Z"
+QUEUED = {"labels": {QUEUE_LABEL: "research"}}
+GROUPED = {"annotations": {KUEUE: "PodGroup"}}
 RESOURCES = {"resources": [{"kind": "PyTorchJob", "name": "pytorchjobs"}]}
 
 
@@ -35,10 +39,11 @@ class ScriptedServer:
     acts: bool = True
     state: str = ""
     version: int = 0
+    marks: dict = field(default_factory=dict)
     written: list[tuple[str, bool]] = field(default_factory=list)
 
     def job(self, state: str) -> bytes:
-        metadata = {"name": "mnist", "namespace": "ml", "uid": "u", "resourceVersion": str(self.version)}
+        metadata = {"name": "mnist", "namespace": "ml", "uid": "u", "resourceVersion": str(self.version), **self.marks}
         return json.dumps({"metadata": metadata, "status": condition(state) if state else {}}).encode()
 
     async def call(self, verb: str, path: object, body: dict | None = None, query: object = None) -> bytes:
@@ -82,6 +87,8 @@ async def restart(server: ScriptedServer, seconds: float | None = None, version:
         (ScriptedServer(errors=[Conflict("changed"), None]), 0, [True, False], f"{NAME} restarted\n"),
         (ScriptedServer(errors=[None, Conflict("changed")]), 0, [True, False], f"{NAME} restarted\n"),
         (ScriptedServer(errors=[Conflict("changed")] * TRIES), 1, [], "Error: changed\n"),
+        (ScriptedServer(marks=QUEUED), 1, [], "Kueue starts and stops"),
+        (ScriptedServer(marks=QUEUED | GROUPED), 0, [True, False], f"{NAME} restarted\n"),
         (ScriptedServer(acts=False), 1, [True, False], "the operator did not act in time. Does it run?"),
         (ScriptedServer(state="Succeeded"), 1, [], "has ended (Succeeded) and does not run again"),
         (ScriptedServer(errors=[Unavailable("no answer")]), 1, [], f"{NAME} may be suspended and not resumed yet"),

@@ -7,6 +7,8 @@ import json
 
 import pytest
 
+from trainshed.api.job import QUEUE_LABEL
+from trainshed.api.job_annotations import KUEUE
 from trainshed.client import ApiError, Forbidden, NotFound, Unavailable
 from trainshed.client.job_reader import JobReader
 from trainshed.client.kueue_reader import Queue, QueuePlace, read_queue
@@ -74,6 +76,22 @@ def test_the_place_of_a_job_is_told_as_far_as_it_is_known(own, pending, others, 
     job = {"metadata": {"name": "mnist", "namespace": "ml", "uid": "u", "labels": labels}}
     assert asyncio.run(read_queue(JobReader(kueue), job)) == queue  # type: ignore[arg-type]
     assert kueue.requests == requests
+
+
+@pytest.mark.parametrize("answer", [OTHERS[3], NotFound("none yet")])
+def test_the_workload_of_a_group_of_pods_is_read_by_its_name(answer):
+    class Groups(Kueue):
+        async def call(self, verb: str, path: object, *_: object) -> bytes:
+            assert (verb, str(path)) == ("GET", "/apis/kueue.x-k8s.io/v1beta1/namespaces/ml/workloads/mnist-u-3")
+            self._answer(answer if isinstance(answer, ApiError) else [])
+            return json.dumps(answer).encode()
+
+    metadata = {"name": "mnist", "namespace": "ml", "uid": "u", "annotations": {KUEUE: "PodGroup"}}
+    status = {"attempts": {"Master": 1, "Worker": 2}}
+    kueue, wanted = Groups([], [], []), Queue() if isinstance(answer, ApiError) else Queue(answer)
+    job = {"metadata": metadata | {"labels": {QUEUE_LABEL: "gpus"}}, "status": status}
+    assert asyncio.run(read_queue(JobReader(kueue), job)) == wanted  # type: ignore[arg-type]
+    assert kueue.requests == 2
 
 
 @pytest.mark.parametrize("own", [[], Forbidden("no")])

@@ -115,6 +115,13 @@ def restarting(facts: Facts, group: FailureGroup, after: Status) -> ConditionUpd
     return _update(facts, ConditionType.RESTARTING, message, restart_detail(facts, group, after))
 
 
+def regrouped(facts: Facts) -> ConditionUpdate:
+    """Return the condition Restarting, because the group of its pods that Kueue has admitted has another size."""
+    message = f"job {facts.job.name} is restarting because Kueue has admitted another number of replicas."
+    detail = f"all {facts.job.size} replicas queue again, as a new group (not counted against backoffLimit)"
+    return _update(facts, ConditionType.RESTARTING, message, detail)
+
+
 def failed(facts: Facts, replica: Replica, failure: Failure) -> ConditionUpdate:
     """Return the condition Failed after a failure that must not be retried."""
     job = facts.job

@@ -7,7 +7,7 @@ from itertools import islice
 
 from trainshed.api import gang
 from trainshed.api.actions import Action, DeleteDependent, Event, EventType
-from trainshed.api.job import ProgressSource, RecordDecisions, Replica
+from trainshed.api.job import Job, ProgressSource, RecordDecisions, Replica
 from trainshed.api.job_annotations import CHECKPOINT_ON_SIGTERM, DECISIONS, NOTIFY, PROGRESS, RECORD, TRACK_RESULTS
 from trainshed.api.objects import POD_GROUP, Container, Pod
 from trainshed.api.status import ConditionType, Failure, Status
@@ -34,8 +34,13 @@ def failures(facts: Facts, group: FailureGroup | None = None) -> tuple[Event, ..
 
 def pods(facts: Facts) -> tuple[Event, ...]:
     """Return Events for pods with problems: waiting containers, container restarts, pods that are not scheduled."""
-    active = (pod for pod in facts.eventful.values() if not pod.over and not pod.deleting)
+    active = (pod for pod in facts.eventful.values() if not (pod.over or pod.deleting or is_in_queue(facts.job, pod)))
     return tuple(islice((event for pod in active for event in _pod(pod, facts.own_container(pod))), MAX_LISTED))
+
+
+def is_in_queue(job: Job, pod: Pod) -> bool:
+    """Return whether a pod waits until Kueue admits its group: it has a scheduling gate."""
+    return job.grouped and pod.unplaced == "SchedulingGated"
 
 
 def overwritten(facts: Facts) -> tuple[Event, ...]:

@@ -78,6 +78,11 @@ def not_scheduled(pod: Pod) -> str:
     return f"not scheduled: {pod.unschedulable or pod.unplaced}"
 
 
+def not_admitted(queue: str) -> str:
+    """Return that Kueue has not admitted the group of a pod."""
+    return f"waits for Kueue's admission (queue {queue})"
+
+
 def name_of(container: Container) -> str:
     """Return what the other sentences call a container."""
     return f"{'init container' if container.init else 'container'} {container.name}"

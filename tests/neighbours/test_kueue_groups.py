@@ -1,0 +1,149 @@
+"""Jobs whose pods the real Kueue admits as a group, with its job frameworks for the kinds of kubeflow.org off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+import pytest
+
+from docs import how_to
+from docs.commands import ROOT
+from support.jobs import job, replicas
+from support.kubectl import kubectl
+from support.kueue import API, PRIORITY_LABEL, Kueue, Queues
+from support.kueue_jobs import over, queued
+from support.people import Person
+from support.timed_kubelet import TimedKubelet, Times
+from support.user_client import UserClient, eventually
+from trainshed.api.job_annotations import KUEUE
+
+from .conftest import Bed
+
+Kubelets = Callable[[Callable[[str], Times]], AbstractContextManager[TimedKubelet]]
+#: Seconds in which something has to become true, on a machine with much else to do.
+LONG = 240
+
+
+@pytest.fixture(scope="module")
+def kueue(bed: Bed) -> Iterator[Kueue]:
+    """Kueue as its manifests install it, but that it knows no kind of kubeflow.org."""
+    with Kueue.installed(bed.plane, bed.services, bed.folder / "kueue", integrations={"frameworks": ["pod"]}) as kueue:
+        yield kueue
+
+
+@pytest.fixture
+def user(bed: Bed, kueue: Kueue, operator: object) -> UserClient:
+    """A user in a namespace of its own."""
+    return UserClient.somewhere(bed.kubeconfig)
+
+
+@pytest.fixture
+def kubelet(bed: Bed, user: UserClient) -> Kubelets:
+    """Runs the pods of the user's namespace as a function of their names says."""
+    return lambda times: TimedKubelet.start(bed.kubeconfig, user.namespace, times)
+
+
+def grouped(body: dict, **labels: str) -> dict:
+    """The job in the user's queue, its pods as a group."""
+    kind = body["apiVersion"]
+    body = queued(body, **labels) | {"apiVersion": kind}
+    body["metadata"]["annotations"] = {KUEUE: "PodGroup"}
+    return body
+
+
+def groups(user: UserClient) -> dict[str, tuple[dict[str, int], dict[str, str]]]:
+    """The Workloads by name: the pods of each pod set by role, and the conditions that are true with their reasons."""
+    found = user.call("GET", f"{API}/namespaces/{user.namespace}/workloads")["items"]
+    return {
+        item["metadata"]["name"]: (
+            {each["name"].partition("-")[0]: each["count"] for each in item["spec"]["podSets"]},
+            {
+                each["type"]: each["reason"]
+                for each in item.get("status", {}).get("conditions", [])
+                if each["status"] == "True"
+            },
+        )
+        for item in found
+    }
+
+
+def is_in(user: UserClient, kind: str, name: str, wanted: str) -> Callable[[], bool]:
+    return lambda: user.state(kind, name) == wanted
+
+
+def test_the_example_of_the_documentation_is_admitted_as_a_group_and_runs(bed, user, kubelet):
+    _, queues, _ = how_to.code(ROOT / "docs" / "kueue.md", "yaml")
+    _, body = how_to.code(ROOT / "docs" / "kueue-pod-groups.md", "yaml")
+    text = f"{queues}---\n{body}".replace("team-a", user.namespace)
+    done = kubectl(bed.plane, user, "apply", "--validate=strict", "-f", "-", text=text)
+    assert done.returncode == 0, done.stderr
+    with kubelet(lambda _: Times(runs=2)):
+        eventually(is_in(user, "PyTorchJob", "mnist", "Succeeded"), LONG)
+    ((sets, conditions),) = groups(user).values()
+    assert sets == {"master": 1, "worker": 3}
+    assert conditions["Finished"] == "Succeeded"
+
+
+def test_jobs_of_all_kinds_wait_gated_run_and_give_their_quota_back(bed, user, kubelet):
+    queues, person = Queues(user, 2), Person(bed.kubeconfig, user.namespace)
+    kinds = {"PyTorchJob": "Master", "TFJob": "Chief", "MPIJob": "Launcher", "XGBoostJob": "Master"}
+    bodies = [
+        grouped(job(kind, kind.lower(), policy={"cleanPodPolicy": "None"}, **{first: 1, "Worker": 1}))
+        for kind, first in kinds.items()
+    ]
+    endless = ("hold-worker-0", "hold-worker-1", "mpijob-worker-0")
+    with kubelet(lambda name: Times(runs=None if name in endless else 1)) as nodes:
+        hold = user.create(grouped(job("JAXJob", "hold", Worker=2)))
+        assert hold["spec"].get("runPolicy", {}).get("suspend") is not True
+        eventually(lambda: queues.usage() == 2, LONG)
+        bodies.append(user.create(grouped(job("JAXJob", "waits", Worker=2))))
+        eventually(lambda: "waits for Kueue's admission (queue research)" in person.says("explain", "waits"), LONG)
+        text = person.says("explain", "waits")
+        assert "has waited for quota" in text
+        assert "gets quota sooner" in text
+        user.delete_job("JAXJob", "hold")
+        for body in bodies[:-1]:
+            user.create(body)
+        eventually(lambda: over(user, bodies), 2 * LONG)
+        eventually(lambda: queues.usage() == 0, LONG)
+    assert nodes.peak <= 2
+    assert len(nodes.created) == len(set(nodes.created.values())) == 12, "each pod is created once"
+
+
+def test_a_failed_replica_restarts_the_job_in_a_group_of_its_own_and_a_failed_job_gives_its_quota_back(user, kubelet):
+    queues = Queues(user, 2)
+    body = grouped(job("PyTorchJob", "mnist", policy={"backoffLimit": 1}, Master=1, Worker=1))
+    for role in ("Master", "Worker"):
+        replicas(body, role)["restartPolicy"] = "ExitCode"
+    with kubelet(lambda name: Times(runs=1, code=143) if name == "mnist-worker-0" else Times()) as nodes:
+        user.create(body)
+        eventually(is_in(user, "PyTorchJob", "mnist", "Failed"), 2 * LONG)
+        eventually(lambda: queues.usage() == 0, LONG)
+    assert nodes.peak <= 2
+    assert sorted(nodes.created.values()) == sorted(2 * ["mnist-master-0", "mnist-worker-0"])
+    ((name, (sets, conditions)),) = groups(user).items()
+    assert name.endswith("-2"), "two roles, each in its second attempt"
+    assert (sets, "Finished" in conditions) == ({"master": 1, "worker": 1}, True)
+
+
+@pytest.mark.parametrize("starts", [600, 0.2])
+def test_a_job_that_is_preempted_queues_again_and_is_not_charged(user, kubelet, starts):
+    queues = Queues(user, 2, preemption={"withinClusterQueue": "LowerPriority"})
+    urgent = {"metadata": {"name": f"{user.namespace}-urgent"}, "value": 100}
+    kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass"}
+    user.call("POST", f"{API}/workloadpriorityclasses", kind | urgent)
+    times = dict.fromkeys(("low-worker-0", "low-worker-1"), Times(starts=starts))
+    with kubelet(lambda name: times.get(name, Times(runs=2))) as nodes:
+        user.create(grouped(job("JAXJob", "low", policy={"backoffLimit": 0}, Worker=2)))
+        eventually(lambda: sum(bool(pod["spec"].get("nodeName")) for pod in user.pods("low")) == 2, LONG)
+        if starts < 1:
+            eventually(is_in(user, "JAXJob", "low", "Running"), LONG)
+        first = {pod["metadata"]["uid"] for pod in user.pods("low")}
+        times.clear()
+        user.create(grouped(job("JAXJob", "high", Worker=2), **{PRIORITY_LABEL: urgent["metadata"]["name"]}))
+        eventually(is_in(user, "JAXJob", "high", "Succeeded"), LONG)
+        eventually(is_in(user, "JAXJob", "low", "Succeeded"), LONG)
+        eventually(lambda: queues.usage() == 0, LONG)
+    assert nodes.peak <= (2 if starts < 1 else 4), "Kueue does not wait for pods that have never run"
+    assert first.isdisjoint(pod["metadata"]["uid"] for pod in user.pods("low"))
