@@ -16,6 +16,7 @@ from typing import Self
 from support.audit.final_state import RunEnd
 from support.fake_kubelet import AsyncKubelet
 from support.fault_proxy import FaultProxy, Route
+from support.inbox import inbox
 from support.user_client import AsyncClient
 from testbed.control_plane import ControlPlane
 
@@ -31,13 +32,15 @@ QUIET = 0.4
 
 @dataclass
 class Environment:
-    """The control plane and the processes that all runs share."""
+    """The control plane and the processes that all runs share; `messages` are those to the webhooks in a folder."""
 
     folder: Path
     api: AsyncClient
     proxy: FaultProxy
     history: ClusterHistory
     kubelet: AsyncKubelet
+    webhooks: Path
+    messages: list[dict]
     numbers: Iterator[int] = field(default_factory=itertools.count)
     mark: str = field(default_factory=lambda: uuid.uuid4().hex[:6])
 
@@ -57,8 +60,12 @@ async def environment(plane: ControlPlane, folder: Path) -> AsyncIterator[Enviro
     await asyncio.to_thread(preload)
     async with AsyncClient(plane.kubeconfig) as api, FaultProxy(api) as proxy:
         kubelet = AsyncKubelet(api)
-        async with ClusterHistory(api, kubelet.observe) as history:
-            yield Environment(folder, api, proxy, history, kubelet)
+        webhooks = folder / "webhooks"
+        webhooks.mkdir(exist_ok=True)
+        with inbox() as (url, messages):
+            (webhooks / "team").write_text(url)
+            async with ClusterHistory(api, kubelet.observe) as history:
+                yield Environment(folder, api, proxy, history, kubelet, webhooks, messages)
 
 
 class Run:
@@ -99,6 +106,11 @@ class Run:
     def history(self) -> NamespaceHistory:
         """Everything that has happened in the namespace."""
         return self._environment.history.namespaces[self.namespace]
+
+    @property
+    def messages(self) -> list[str]:
+        """The states of which a message was sent."""
+        return [sent["state"] for sent in self._environment.messages if sent["namespace"] == self.namespace]
 
     @property
     def evidence(self) -> Evidence:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -83,7 +84,8 @@ class Trial:
         self._workload = workload
         self._point = point
         self._baseline = baseline
-        self._run = Run(environment, workload.job, **(IMPATIENT if point.fault == "half-open" else {}))
+        tells = (f"--notify-webhooks={environment.webhooks}", "--notify-allow=127.0.0.0/8") if workload.told else ()
+        self._run = Run(environment, workload.job, *tells, **(IMPATIENT if point.fault == "half-open" else {}))
         self._run.counted = workload.counted
         self._fault = self._injected()
 
@@ -93,6 +95,7 @@ class Trial:
         async with run:
             broken = await self._scripted()
             found = await self._ended(hopeless=bool(broken))
+            broken += await self._untold()
         broken += run.violations(struck=fault.struck, faults=fault.strikes)
         broken += tuple(differences(self._baseline.state, found)) if self._baseline.state else ()
         return Outcome(
@@ -120,6 +123,17 @@ class Trial:
         assert point.fault in ("", *WATCH_FAULTS)
         route.on_watch = events = FaultAtEvents(point.plural, point.number, point.fault, point.stride)
         return events
+
+    async def _untold(self) -> tuple[str, ...]:
+        """Return which states were told twice, or not at all, unless the operator died when it had noted a message."""
+        run, wanted, dies = self._run, self._workload.told, self._point.fault in CRASHES
+        dies_later = dies and self._point.fault != "killed-before"
+        noted = dies_later and any("/status" in at for at in getattr(self._fault, "at", ()))
+        if wanted:
+            await run.rest(lambda: noted or {*wanted} <= {*run.messages}, ENDED)
+        twice = [state for state, count in Counter(run.messages).items() if count > 1]
+        missing = [] if noted else [state for state in wanted if state not in run.messages]
+        return tuple(f"told twice: {state}" for state in twice) + tuple(f"not told: {state}" for state in missing)
 
     async def _scripted(self) -> tuple[str, ...]:
         try:

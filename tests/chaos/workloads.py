@@ -19,7 +19,8 @@ CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utili
 class Workload:
     """A job and its script; `counted` is the number of failures that its status must show at the end.
 
-    The `ignored` fields of its status depend on what the operator has seen; several values are right.
+    The `ignored` fields of its status depend on what the operator has seen; several values are right. Of the states
+    that are `told` a message is sent, once each.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Workload:
     script: Callable[[JobClient], Awaitable[None]]
     counted: int = 0
     ignored: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
 
 
 async def trains(client: JobClient, members: tuple[str, ...], leaders: tuple[str, ...]) -> None:
@@ -145,6 +147,12 @@ def _gone(client: JobClient, found: object) -> bool:
     return found.plural == client.plural and found.after is None
 
 
+def _telling() -> dict:
+    found = pytorchjob("tells", Master=1, Worker=1)
+    found["metadata"]["annotations"] = {"trainshed.dev/notify": "team"}
+    return found
+
+
 def _elastic() -> dict:
     found = pytorchjob("elastic", restart="OnFailure", Worker=2)
     found["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 3, "metrics": [CPU]}
@@ -195,6 +203,13 @@ WORKLOADS = {
             pytorchjob("enough", restart="ExitCode", policy={"backoffLimit": 1}, Master=1, Worker=1),
             gives_up,
             counted=1,
+        ),
+        Workload(
+            "tells",
+            _telling(),
+            partial(trains, members=("master-0", "worker-0"), leaders=("master-0",)),
+            ignored=("notified",),  # it has the id of a message
+            told=("Succeeded",),  # a job that runs for less than two seconds need not tell that it ran
         ),
         Workload("fails", pytorchjob("fails", policy=KEEP_GOING, Master=1, Worker=2), fails),
     )
