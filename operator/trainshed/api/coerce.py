@@ -104,6 +104,27 @@ def as_sequence(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def text_of(found: Mapping[str, Any], key: str) -> str:
+    """Return a field if it is a string, else ""."""
+    return parse_text(found.get(key))
+
+
+def number_of(found: Mapping[str, Any], key: str) -> int | None:
+    """Return a field as the nearest int32 if it is an integer, else None."""
+    value = found.get(key)
+    return int32(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def without_none(found: Mapping[str, int | None]) -> dict[str, Any]:
+    """Return a document without its missing numbers; zeros stay."""
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def without_empty(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document without its zero and empty values."""
+    return {key: value for key, value in found.items() if value not in (None, 0, "", [], {})}
+
+
 def fitted(document: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the document with values changed or removed so that it matches the schema of an object.
 

@@ -20,9 +20,11 @@ from .coerce import (
     parse_count,
     parse_text,
     parse_time,
+    text_of,
     truncate_end,
-    truncate_start,
+    without_empty,
 )
+from .failure_codec import failure_document, parse_failure, parse_restart, restart_document
 from .gang import WAITING_FOR_POD_GROUP
 from .indexes import Indexes
 from .job import Document, Job
@@ -35,23 +37,19 @@ from .status import (
     MAX_RECENT_RESTARTS,
     MAX_SHORT_NAME_BYTES,
     MAX_STRAGGLERS,
-    MAX_SUMMARY_BYTES,
-    MAX_TERMINATION_MESSAGE_BYTES,
     MAX_WAITING,
     MAX_WAITING_MESSAGE_BYTES,
     OWN_FIELDS,
     TERMINAL,
     Condition,
     ConditionType,
-    Failure,
     ReplicaStatus,
-    Restart,
     Retries,
     Status,
     Straggler,
     Waiting,
 )
-from .status_schema import RESTART_NUMBERS, STATUS
+from .status_schema import STATUS
 from .time_codec import parse_time_spent, time_document
 
 #: The largest size of a status in bytes of JSON, and the part of it that is reserved for what `status_patch` adds.
@@ -101,17 +99,17 @@ def _document(status: Status) -> dict[str, Any]:
         "waiting": [_waiting_document(waiting) for waiting in status.waiting[:MAX_WAITING]],
         "attempts": dict(status.attempts),
         "restarts": retries.used,
-        "retry": _without_empty(retry),
+        "retry": without_empty(retry),
         "podsPendingReplacement": list(status.pending_replacement),
         "scaledDownTo": dict(status.scaled_down_to),
         "limitExceeded": status.limit_exceeded,
-        "failure": _failure_document(status.failure),
+        "failure": failure_document(status.failure),
         "trainerStatus": training.document(status.trainer) if status.trainer else {},
         "stragglers": [_straggler_document(one) for one in status.stragglers[:MAX_STRAGGLERS]],
         "timeSpent": time_document(status.time_spent, steps=status.steps_known),
-        "recentRestarts": [_restart_document(restart) for restart in status.recent_restarts[-MAX_RECENT_RESTARTS:]],
+        "recentRestarts": [restart_document(restart) for restart in status.recent_restarts[-MAX_RECENT_RESTARTS:]],
     }
-    return _with_completed_indexes(_without_empty(fitted(whole, STATUS)), replica_statuses)
+    return _with_completed_indexes(without_empty(fitted(whole, STATUS)), replica_statuses)
 
 
 def status_patch(job: Job, before: Status, after: Status) -> dict[str, Any]:
@@ -183,7 +181,7 @@ def _replica_status_document(replica_status: ReplicaStatus) -> dict[str, Any]:
         "ready": replica_status.ready,
         "selector": replica_status.selector,
     }
-    return _without_empty(found)
+    return without_empty(found)
 
 
 def _with_completed_indexes(whole: dict[str, Any], replica_statuses: Mapping[str, ReplicaStatus]) -> dict[str, Any]:
@@ -196,38 +194,8 @@ def _with_completed_indexes(whole: dict[str, Any], replica_statuses: Mapping[str
     for left, role in zip(range(len(roles), 0, -1), roles, strict=True):
         room = MAX_STATUS_BYTES - COLUMN_BYTES - json_size(whole | {"replicaStatuses": counts})
         text = replica_statuses[role].done.text(room // left - len('"completedIndexes":"",'))
-        counts = counts | {role: counts[role] | _without_empty({"completedIndexes": text})}
+        counts = counts | {role: counts[role] | without_empty({"completedIndexes": text})}
     return whole | {"replicaStatuses": counts} if roles else whole
-
-
-def _failure_document(failure: Failure | None) -> dict[str, Any]:
-    if failure is None:
-        return {}
-    found = {
-        "pod": truncate_end(failure.pod, MAX_NAME_BYTES),
-        "replica": truncate_end(failure.replica, MAX_SHORT_NAME_BYTES),
-        "container": truncate_end(failure.container, MAX_NAME_BYTES),
-        "class": truncate_end(failure.kind, MAX_SHORT_NAME_BYTES),
-        "reason": truncate_end(failure.reason, MAX_NAME_BYTES),
-        "node": truncate_end(failure.node, MAX_NAME_BYTES),
-        "message": truncate_end(failure.message, MAX_SUMMARY_BYTES),
-        "terminationMessage": truncate_start(failure.termination_message, MAX_TERMINATION_MESSAGE_BYTES),
-        "time": _time(failure.time),
-    }
-    return _without_empty(found) | _known({"exitCode": failure.exit_code, "runDurationSeconds": failure.ran})
-
-
-def _restart_document(restart: Restart) -> dict[str, Any]:
-    found = {
-        "time": _time(restart.time),
-        "attempt": restart.attempt,
-        "replica": truncate_end(restart.replica, MAX_SHORT_NAME_BYTES),
-        "node": truncate_end(restart.node, MAX_SHORT_NAME_BYTES),
-        "class": truncate_end(restart.kind, MAX_SHORT_NAME_BYTES),
-        "reason": truncate_end(restart.reason, MAX_SHORT_NAME_BYTES),
-        "replicasRestarted": restart.replicas_restarted,
-    }
-    return _without_empty(found) | _known({name: getattr(restart, field) for name, field in RESTART_NUMBERS.items()})
 
 
 def _waiting_document(waiting: Waiting) -> dict[str, Any]:
@@ -241,24 +209,16 @@ def _waiting_document(waiting: Waiting) -> dict[str, Any]:
         "since": _time(waiting.since),
         "count": waiting.count,
     }
-    return _without_empty(found)
+    return without_empty(found)
 
 
 def _straggler_document(one: Straggler) -> dict[str, Any]:
     found = {"pod": truncate_end(one.pod, MAX_NAME_BYTES), "node": truncate_end(one.node, MAX_NAME_BYTES)}
-    return {"rank": int32(one.rank)} | _without_empty(found)
+    return {"rank": int32(one.rank)} | without_empty(found)
 
 
 def _time(time: datetime | None) -> str | None:
     return format_time(time) if time else None
-
-
-def _known(found: dict[str, int | None]) -> dict[str, Any]:
-    return {key: value for key, value in found.items() if value is not None}
-
-
-def _without_empty(found: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in found.items() if value not in (None, 0, "", [], {})}
 
 
 def parse_status(document: Document) -> Status:
@@ -286,16 +246,16 @@ def parse_status(document: Document) -> Status:
         pending_replacement=tuple(
             uid for uid in as_sequence(found.get("podsPendingReplacement")) if isinstance(uid, str)
         ),
-        failure=_parse_failure(as_mapping(found.get("failure"))),
+        failure=parse_failure(as_mapping(found.get("failure"))),
         scaled_down_to=_parse_counts(found.get("scaledDownTo")),
         time_spent=parse_time_spent(found),
-        limit_exceeded=limit if (limit := _parse_text(found, "limitExceeded")) in LIMITS else "",
-        recent_restarts=tuple(filter(None, map(_parse_restart, as_sequence(found.get("recentRestarts"))))),
+        limit_exceeded=limit if (limit := text_of(found, "limitExceeded")) in LIMITS else "",
+        recent_restarts=tuple(filter(None, map(parse_restart, as_sequence(found.get("recentRestarts"))))),
         waiting=tuple(filter(None, map(_parse_waiting, as_sequence(found.get("waiting"))))),
         trainer=training.parse_stored(found["trainerStatus"]) if "trainerStatus" in found else None,
         stragglers=tuple(map(_parse_straggler, as_sequence(found.get("stragglers"))[:MAX_STRAGGLERS])),
-        state=_parse_text(found, "state"),
-        reason=_parse_text(found, "reason"),
+        state=text_of(found, "state"),
+        reason=text_of(found, "reason"),
     )
 
 
@@ -341,44 +301,8 @@ def _parse_replica_status(found: Mapping[str, Any]) -> ReplicaStatus:
         succeeded=parse_count(found.get("succeeded")),
         failed=parse_count(found.get("failed")),
         ready=parse_count(found.get("ready")),
-        selector=_parse_text(found, "selector"),
-        done=Indexes.parse(completed) if (completed := _parse_text(found, "completedIndexes")) else Indexes(),
-    )
-
-
-def _parse_failure(found: Mapping[str, Any]) -> Failure | None:
-    ended = parse_time(found.get("time"))
-    if ended is None:
-        return None
-    return Failure(
-        pod=_parse_text(found, "pod"),
-        kind=_parse_text(found, "class"),
-        reason=_parse_text(found, "reason"),
-        exit_code=_parse_number(found, "exitCode"),
-        node=_parse_text(found, "node"),
-        termination_message=_parse_text(found, "terminationMessage"),
-        time=ended,
-        replica=_parse_text(found, "replica"),
-        container=_parse_text(found, "container"),
-        ran=_parse_number(found, "runDurationSeconds"),
-        message=_parse_text(found, "message"),
-    )
-
-
-def _parse_restart(item: object) -> Restart | None:
-    found = as_mapping(item)
-    failed = parse_time(found.get("time"))
-    if failed is None:
-        return None
-    return Restart(
-        time=failed,
-        attempt=parse_count(found.get("attempt")),
-        replica=_parse_text(found, "replica"),
-        node=_parse_text(found, "node"),
-        kind=_parse_text(found, "class"),
-        reason=_parse_text(found, "reason"),
-        replicas_restarted=parse_count(found.get("replicasRestarted")),
-        **{field: _parse_number(found, name) for name, field in RESTART_NUMBERS.items()},
+        selector=text_of(found, "selector"),
+        done=Indexes.parse(completed) if (completed := text_of(found, "completedIndexes")) else Indexes(),
     )
 
 
@@ -388,26 +312,17 @@ def _parse_waiting(item: object) -> Waiting | None:
     if since is None:
         return None
     return Waiting(
-        role=_parse_text(found, "replicaType"),
-        indexes=_parse_text(found, "indexes"),
+        role=text_of(found, "replicaType"),
+        indexes=text_of(found, "indexes"),
         count=parse_count(found.get("count")),
-        reason=_parse_text(found, "reason"),
-        message=_parse_text(found, "message"),
+        reason=text_of(found, "reason"),
+        message=text_of(found, "message"),
         since=since,
-        node=_parse_text(found, "node"),
-        container=_parse_text(found, "container"),
+        node=text_of(found, "node"),
+        container=text_of(found, "container"),
     )
 
 
 def _parse_straggler(item: object) -> Straggler:
     found = as_mapping(item)
-    return Straggler(parse_count(found.get("rank")), _parse_text(found, "pod"), _parse_text(found, "node"))
-
-
-def _parse_text(found: Mapping[str, Any], key: str) -> str:
-    return parse_text(found.get(key))
-
-
-def _parse_number(found: Mapping[str, Any], key: str) -> int | None:
-    value = found.get(key)
-    return int32(value) if isinstance(value, int) and not isinstance(value, bool) else None
+    return Straggler(parse_count(found.get("rank")), text_of(found, "pod"), text_of(found, "node"))

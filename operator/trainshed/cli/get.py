@@ -24,7 +24,7 @@ from .connection import Cluster, ClusterOptions, cluster_options, run, warn
 from .job_names import JOB
 
 if TYPE_CHECKING:  # only --notify needs it
-    from .watch_messages import Notice
+    from .watch_messages import WatchMessage
 
 DELETED = "Deleted"
 FORMS = ("wide", "json", "yaml", "name")
@@ -80,7 +80,7 @@ class Shown:
     cells: tuple[str, ...]
     content: tuple[str, ...]
     whole: Callable[[], Document] | None
-    notice: Notice | None
+    notice: WatchMessage | None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -154,7 +154,7 @@ async def _get(cluster: Cluster, view: View, words: tuple[str, ...], selector: s
     return 0
 
 
-def _notice(job: Document) -> Notice:
+def _notice(job: Document) -> WatchMessage:
     from .watch_messages import notice  # noqa: PLC0415 - only --notify needs it
 
     return notice(job)
@@ -203,7 +203,7 @@ async def _watch(cluster: Cluster, view: View, choice: Choice, jobs: list[Shown]
 
 
 @asynccontextmanager
-async def _messages(cluster: Cluster, view: View, jobs: list[Shown]) -> AsyncIterator[Callable[[Notice], None]]:
+async def _messages(cluster: Cluster, view: View, jobs: list[Shown]) -> AsyncIterator[Callable[[WatchMessage], None]]:
     """Yield what takes the news of jobs, after those that are known already."""
     if not view.urls:
         yield lambda _: None

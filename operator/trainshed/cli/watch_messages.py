@@ -39,7 +39,7 @@ LOGGERS = ("apprise", "requests", "urllib3")
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class WatchMessage:
     """What a watch has seen of a job: its state and since when, and what is sent if its story cannot be read."""
 
     key: JobKey
@@ -48,11 +48,11 @@ class Notice:
     sentence: str
 
 
-def notice(job: Document) -> Notice:
+def notice(job: Document) -> WatchMessage:
     """Return what matters of a job."""
     key = JobKey(rows.namespace_of(job), parse_text(job.get("kind")), rows.name_of(job))
     uid = parse_text(rows.metadata(job).get("uid"))
-    return Notice(key, uid, current(status_codec.parse_status(job)), rows.in_one_sentence(job))
+    return WatchMessage(key, uid, current(status_codec.parse_status(job)), rows.in_one_sentence(job))
 
 
 class Messenger:
@@ -71,15 +71,15 @@ class Messenger:
             self._services[f"service {number} ({url.partition('://')[0]})"] = service
         self._reader, self._now = reader, Clock().now
         self._told = dict[str, Notified]()
-        self._waiting = asyncio.Queue[tuple[Notice, News]](MOST_WAITING)
+        self._waiting = asyncio.Queue[tuple[WatchMessage, News]](MOST_WAITING)
 
-    def begin(self, notices: Iterable[Notice]) -> None:
+    def begin(self, notices: Iterable[WatchMessage]) -> None:
         """Take the states of jobs as known, when the watch begins."""
         for item in notices:
             if item.news:
                 self._note(item.uid, item.news)
 
-    def take(self, item: Notice) -> None:
+    def take(self, item: WatchMessage) -> None:
         """Send what is new of a job, in its turn."""
         if item.news is None:
             return
@@ -125,7 +125,7 @@ class Messenger:
         )
         return bool(await sent)
 
-    async def _story(self, item: Notice) -> Story:
+    async def _story(self, item: WatchMessage) -> Story:
         """Return the story of a job, one sentence if it cannot be read any more."""
         try:
             document, kind = await self._reader.find(item.key.namespace, f"{item.key.kind.lower()}/{item.key.name}")

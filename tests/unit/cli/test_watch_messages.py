@@ -13,7 +13,7 @@ from support.listed_cluster import listed_cluster
 from trainshed.api.job import JobKey
 from trainshed.cli import cli, watch_messages
 from trainshed.cli.connection import ClusterOptions, connected
-from trainshed.cli.watch_messages import Messenger, Notice
+from trainshed.cli.watch_messages import Messenger, WatchMessage
 from trainshed.notify.news import News
 
 RESOURCES = {"resources": [{"kind": "PyTorchJob", "name": "pytorchjobs"}]}
@@ -21,10 +21,10 @@ SERVICE = "json://127.0.0.1:1/hidden"
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def seen(state: str, since: float = 0, uid: str = "u") -> Notice:
+def seen(state: str, since: float = 0, uid: str = "u") -> WatchMessage:
     """What a watch sees of a job in a state, since so many seconds after noon."""
     news = News(state, NOW + timedelta(seconds=since)) if state else None
-    return Notice(JobKey("ml", "PyTorchJob", "mnist"), uid, news, f"pytorchjob/mnist is {state}")
+    return WatchMessage(JobKey("ml", "PyTorchJob", "mnist"), uid, news, f"pytorchjob/mnist is {state}")
 
 
 async def test_what_is_known_or_sent_is_not_sent_again(tmp_path, monkeypatch, capsys):
