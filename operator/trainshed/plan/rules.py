@@ -39,9 +39,9 @@ from . import (
     false_starts,
     final_counts,
     hangs,
-    kueue_groups,
     pod_groups,
     pods,
+    regrouping,
     restarts,
     scale_downs,
     start_order,
@@ -295,7 +295,7 @@ RULES: tuple[Rule, ...] = (
     restart,  # failed replicas move to their next attempt
     start_up,  # start-up deadline exceeded
     restart_hung,  # no progress, and a restart is wanted then
-    kueue_groups.regroup,  # in a group of Kueue, and its size has changed
+    regrouping.regroup,  # in a group of Kueue, and its size has changed
     reconcile_replicas,  # delete what is stale, create what is missing
 )
 
