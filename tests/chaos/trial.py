@@ -125,7 +125,7 @@ class Trial:
         return events
 
     async def _untold(self) -> tuple[str, ...]:
-        """Return which states were told twice, or not at all, unless the operator died when it had noted a message."""
+        """Return the states with two messages, or with none, unless the operator died when it had noted a message."""
         run, wanted, dies = self._run, self._workload.told, self._point.fault in CRASHES
         dies_later = dies and self._point.fault != "killed-before"
         noted = dies_later and any("/status" in at for at in getattr(self._fault, "at", ()))
