@@ -49,9 +49,10 @@ GATHERING, LOOK = timedelta(seconds=2), 1.0
 MOST_WAITING, AT_A_TIME = 10_000, 16
 #: The shortest time between two messages to a webhook in seconds: Slack takes one in a second.
 PACE = 1.0
-#: The most times that a job is read for a message, and the seconds between two; the seconds before each further try to
-#: send one.
+#: The most times that a job is read for a message at once, and the seconds between two; the time until it is tried
+#: again after that, which doubles up to the second one; the seconds before each further try to send a message.
 TRIES, AGAIN = 5, 1.0
+LATER, RAREST = timedelta(seconds=5), timedelta(minutes=5)
 DELAYS = (1.0, 5.0, 15.0)
 
 log = logging.getLogger(__name__)
@@ -89,11 +90,11 @@ class Desk(msgspec.Struct, frozen=True):
 class _Item:
     """A job with news. `own_news` is whether this process has stored that state: no other one has sent it before."""
 
-    __slots__ = ("claimed", "due", "id", "news", "own_news", "snapshot", "term")
+    __slots__ = ("claimed", "delay", "due", "id", "news", "own_news", "snapshot", "term")
 
     def __init__(self, snapshot: Snapshot, news: News, due: datetime, term: int, *, own_news: bool) -> None:
         self.snapshot, self.news, self.due, self.term, self.own_news = snapshot, news, due, term, own_news
-        self.id = secrets.token_hex(8)
+        self.id, self.delay = secrets.token_hex(8), LATER
         #: What was to be stored as told last, which may have been.
         self.claimed: Claimed | None = None
 
@@ -154,6 +155,12 @@ class Notifier(Background):
             self._in_namespace[job.namespace] += 1
         waiting[job.uid] = item
 
+    def _put_off(self, name: str, item: _Item) -> None:
+        """Try again later, unless there is newer news of the job."""
+        item.due, item.delay = self._desk.now() + item.delay, min(2 * item.delay, RAREST)
+        if item.snapshot.job.uid not in self._waiting.get(name, {}):
+            self._enqueue(name, item)
+
     async def run(self) -> None:
         """Send what is due, without end; no webhook waits for another one."""
         async with asyncio.TaskGroup() as group:
@@ -208,6 +215,10 @@ class Notifier(Background):
             return
         try:
             claimed = await self._claim(name, item)
+        except (Conflict, Unavailable) as error:
+            log.debug("%s: cannot store for now that a message is sent: %s", job.key, error)
+            self._put_off(name, item)
+            return
         except (ApiError, _Dropped) as error:
             if isinstance(error, NotLeader):
                 raise

@@ -14,7 +14,7 @@ from trainshed.api.framework import JobDefaults
 from trainshed.client import Forbidden, NotLeader, Unavailable
 from trainshed.config import NOTIFY_STATES
 from trainshed.controller.metrics import Metrics
-from trainshed.controller.notifier import DELAYS, TRIES, Desk, Notifier
+from trainshed.controller.notifier import DELAYS, LATER, TRIES, Desk, Notifier
 from trainshed.controller.observer import Observers
 from trainshed.notify.news import MAX_AGE, TOGETHER
 from trainshed.notify.sending import NotSent
@@ -199,7 +199,7 @@ async def test_a_conflict_is_resolved_by_reading_again():
 
 @pytest.mark.parametrize(
     ("error", "results"),
-    [(Unavailable("no answer"), {"NotStored": 1}), (Forbidden("no"), {"NotStored": 1}), (NotLeader("another"), {})],
+    [(Forbidden("no"), {"NotStored": 1}), (NotLeader("another"), {})],
 )
 async def test_what_cannot_be_stored_is_not_sent(error: Exception, results: dict):
     found = await a_running_job()
@@ -207,6 +207,27 @@ async def test_what_cannot_be_stored_is_not_sent(error: Exception, results: dict
     assert await found.send() == []
     assert found.results() == results
     assert len(found.events) == len(results)
+
+
+@pytest.mark.parametrize("verb", ["read_job", "store_status"])
+async def test_a_message_outlasts_an_outage_of_the_api_server(verb: str):
+    found = await a_running_job()
+    outage = 4
+    found.world.fail(verb, Unavailable("no answer"), outage * TRIES)
+    for waited in (5, *(2**n * LATER.total_seconds() for n in range(outage - 1))):
+        assert await found.send(waited) == []
+        assert await found.send(0) == [], "it is tried ever more rarely"
+    assert await found.send(2**outage * LATER.total_seconds()) == ["Running"]
+    assert (found.results(), found.events) == ({"Sent": 1}, [])
+
+
+async def test_newer_news_replace_those_that_could_not_be_stored():
+    found = await a_running_job()
+    found.world.fail("read_job", Unavailable("no answer"), TRIES)
+    assert await found.send() == []
+    await found.end("Succeeded", 0)
+    assert await found.send() == ["Succeeded"]
+    assert await found.send(600) == ["Succeeded"]
 
 
 async def test_a_crd_without_the_field_sends_nothing():
