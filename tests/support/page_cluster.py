@@ -14,6 +14,7 @@ import orjson
 from trainshed.api.coerce import format_time
 from trainshed.client.job_reader import JobReader
 from trainshed.client.transport import Answer, Request, RestClient
+from trainshed.decisions import ring
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.memory import built_in
 from trainshed.memory.in_process import MemoryTransport
@@ -108,6 +109,13 @@ class PageCluster:
         for index in range(replicas):
             replica = "master-0" if index == 0 else f"worker-{index - 1}"
             self._pod(job, replica, template["spec"], began, failed=state == "Failed" and replica == "worker-1")
+
+    def keep_decisions(self, namespace: str, name: str, parts: dict[str, str]) -> None:
+        """Create the ConfigMap of the decisions about a job with these parts."""
+        job = self.server.object(f"{PREFIX}/namespaces/{namespace}/pytorchjobs/{name}")
+        assert job is not None
+        body = {"metadata": {"name": ring.name_of(job["metadata"]["uid"])}, "binaryData": parts}
+        self.server.request(USER, "POST", f"/api/v1/namespaces/{namespace}/configmaps", body=body)
 
     def report(
         self, namespace: str, name: str, *, state: str = "", step: int = 0, began: datetime | None = None

@@ -17,6 +17,7 @@ from trainshed.ui.feed import Feed
 from trainshed.ui.model import JobsPlace
 from trainshed.views.rank_stacks import NotRead, ReplicaStacks, Result, parse
 
+from . import decided
 from .page_cluster import PageCluster
 
 NAMESPACES, STATES = ("ml", "vision", "speech"), (*["Running"] * 12, "Failed", "Blocked", "Restarting", "Succeeded")
@@ -136,7 +137,20 @@ async def read_stacks(job: dict, kind: JobKind, most: int) -> ReplicaStacks:
     return ReplicaStacks(found)
 
 
-DOES = {"state": state, "reports": reports, "stacks": stacks, "write": write, "write_fast": write_fast}
+async def decide(cluster: PageCluster, job: int) -> dict:
+    """Record decisions about a job."""
+    cluster.keep_decisions(NAMESPACES[job % 3], f"job-{job}", decided.parts(decided.RUNS, decided.FAILED))
+    return {}
+
+
+DOES = {
+    "decide": decide,
+    "state": state,
+    "reports": reports,
+    "stacks": stacks,
+    "write": write,
+    "write_fast": write_fast,
+}
 
 
 if __name__ == "__main__":

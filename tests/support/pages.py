@@ -10,6 +10,7 @@ import aiohttp
 
 from trainshed.client.job_reader import JobReader
 from trainshed.client.transport import RestClient
+from trainshed.decisions import ring
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.memory.built_in import BUILT_IN, job_resource
 from trainshed.memory.in_process import MemoryTransport
@@ -44,6 +45,15 @@ class Jobs:
 
     def create_pod(self, body: dict) -> None:
         self._ask("POST", "/api/v1/namespaces/ml/pods", body)
+
+    def annotate(self, kind: str, name: str, annotations: dict[str, str]) -> None:
+        self._ask("PATCH", f"{JOBS}/{PLURALS[kind]}/{name}", {"metadata": {"annotations": annotations}})
+
+    def keep_decisions(self, uid: str, parts: dict[str, str], verb: str = "POST") -> None:
+        """Create the ConfigMap of the decisions about a job with these parts, or change it with another verb."""
+        name = ring.name_of(uid)
+        path = "/api/v1/namespaces/ml/configmaps" + (f"/{name}" if verb != "POST" else "")
+        self._ask(verb, path, {"metadata": {"name": name}, "binaryData": parts})
 
     def state(self, kind: str, name: str, state: str, message: str = "", **status: object) -> None:
         """Set the status: a condition, and more fields."""

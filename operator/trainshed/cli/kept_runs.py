@@ -6,6 +6,7 @@ from pathlib import Path
 
 from trainshed.api import run_history
 from trainshed.client.job_reader import NoSuchJob
+from trainshed.decisions.recording import FILE, MOST_LINE, MOST_READ
 
 
 def is_kept(file: Path, most: int) -> bool:
@@ -28,3 +29,12 @@ def history_of(folder: Path) -> bytes:
         if is_kept(file, run_history.MOST_BYTES):
             return file.read_bytes()
     raise NoSuchJob(f"{folder} has no {run_history.FILE}: the run goes on, or was killed, or it is no folder of a run")
+
+
+def decision_lines(folder: Path) -> list[bytes]:
+    """Return the lines of the decisions of a run; raises `NoSuchJob` and OSError."""
+    file = folder / FILE
+    if not is_kept(file, MOST_READ):
+        raise NoSuchJob(f"{folder} has no {FILE}: it is no folder of a run, or one of an earlier version")
+    with file.open("rb") as opened:
+        return [*iter(lambda: opened.readline(MOST_LINE), b"")]

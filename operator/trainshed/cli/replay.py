@@ -14,14 +14,14 @@ import click
 from trainshed.api.foreign_text import one_line
 from trainshed.client.job_reader import NoSuchJob
 from trainshed.decisions import again
-from trainshed.decisions.recording import FILE, MOST_LINE, MOST_READ, Decision, Recording, recordings
-from trainshed.decisions.ring_reader import read_recording
-from trainshed.decisions.steps import Step, about_pod, as_json, clock, steps, why_deleted
+from trainshed.decisions.recording import Decision, Recording, recordings
+from trainshed.decisions.ring_reader import GO_WITH_IT, read_recording
+from trainshed.decisions.steps import NONE_ABOUT_POD, Step, about_pod, as_json, clock, steps, why_deleted
 from trainshed.plan.messages.phrases import plural
 
 from .connection import Cluster, ClusterOptions, cluster_options, run
 from .job_names import JOB
-from .kept_runs import is_kept
+from .kept_runs import decision_lines
 
 #: A time of day, and a time as the output and RFC 3339 have it.
 TIME_OF_DAY = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?Z?")
@@ -67,7 +67,7 @@ def replay(  # noqa: PLR0913 - options of the command
         run(options, lambda cluster: _of_cluster(cluster, job, show))
         return
     try:
-        found = chosen(recordings(_lines(folder)), job)
+        found = chosen(recordings(decision_lines(folder)), job)
     except (NoSuchJob, OSError) as error:
         raise click.ClickException(one_line(str(error))) from error
     raise SystemExit(show(found))
@@ -78,7 +78,7 @@ async def _of_cluster(cluster: Cluster, name: str, show: Callable[[Recording], i
     try:
         job, _ = await cluster.reader.find(cluster.namespace, name)
     except NoSuchJob as error:
-        raise NoSuchJob(f"{error}; the decisions about a job go with it") from error
+        raise NoSuchJob(f"{error}; {GO_WITH_IT}") from error
     return show(await read_recording(cluster.reader, job))
 
 
@@ -101,15 +101,6 @@ def _show_others(found: Recording, output: str) -> int:
     for line in _others_as_json(others) if output == "json" else _others(found, others):
         click.echo(line)
     return OTHERWISE if others else 0
-
-
-def _lines(folder: Path) -> list[bytes]:
-    """Return the lines of a run; raises `NoSuchJob` and OSError."""
-    file = folder / FILE
-    if not is_kept(file, MOST_READ):
-        raise NoSuchJob(f"{folder} has no {FILE}: it is no folder of a run, or one of an earlier version")
-    with file.open("rb") as opened:
-        return [*iter(lambda: opened.readline(MOST_LINE), b"")]
 
 
 def chosen(found: Sequence[Recording], name: str) -> Recording:
@@ -160,7 +151,7 @@ def text(recording: Recording, found: Sequence[Step], answers: Sequence[str]) ->
         yield ""
         yield from map(one_line, answers)
     elif not found:
-        yield "no decision is about that pod"
+        yield NONE_ABOUT_POD
 
 
 def _span(decisions: Sequence[Decision]) -> str:

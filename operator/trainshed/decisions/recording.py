@@ -238,6 +238,15 @@ def recordings(lines: Iterable[bytes]) -> list[Recording]:
     return list(found.values())
 
 
+def last_of_job(lines: Iterable[bytes], uid: str, most: int) -> list[Decision]:
+    """Return the last decisions about one job, of lines of any jobs; those before them are skimmed only."""
+    own = [line for line in lines if parsed(line).get("uid") == uid]
+    reader, first = LineReader(), max(0, len(own) - most)
+    for line in own[:first]:
+        reader.skim(line)
+    return [found for line in own[first:] if (found := reader.read(line))]
+
+
 def _next(state: dict[str, Any], patch: Document) -> dict[str, Any]:
     if not state:
         return dict(patch)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from trainshed.api.coerce import as_mapping, parse_text
 from trainshed.api.job import Document
 from trainshed.api.job_annotations import DECISIONS, RECORD
@@ -14,6 +16,8 @@ from . import ring
 from .recording import Recording
 
 FLAG = "--record-decisions (record.decisions of the chart)"
+#: Why there are none of a job that is gone.
+GO_WITH_IT = "the decisions about a job go with it"
 
 
 async def read_recording(reader: JobReader, job: Document) -> Recording:
@@ -29,7 +33,7 @@ async def read_recording(reader: JobReader, job: Document) -> Recording:
         config_map = DOCUMENTS.answer(await reader.rest.call("GET", path))
     except NotFound as error:
         raise NoSuchJob(f"no decisions about {called} are recorded: {_why(metadata)}") from error
-    found = ring.decisions(config_map)
+    found = await asyncio.to_thread(ring.decisions, config_map)  # others may have made it large
     if not found:
         raise NoSuchJob(
             f"no decision about {called} can be read from the ConfigMap {path.name}: others have changed it"

@@ -20,6 +20,8 @@ from .recording import Decision
 SENTENCES = {rule.__name__: (rule.__doc__ or rule.__name__).partition("\n")[0] for rule in RULES}
 #: The most names in a sentence.
 NAMED = 6
+#: What is said if no step is about a pod.
+NONE_ABOUT_POD = "no decision is about that pod"
 #: What actions do, in words, and where the name of the object is.
 VERBS = {
     "CreatePod": "create pod",

@@ -13,6 +13,7 @@ from aiohttp import web
 from htpy import Renderable, a
 
 from .access import Access, add_headers, guard, without_token
+from .asked_decisions import AskedDecisions, ReadDecisions
 from .asked_stacks import AskedStacks, ReadStacks
 from .base_path import own_path
 from .changes import Changes
@@ -25,8 +26,8 @@ from .live import Update, follow
 from .local_words import local_story
 from .log_routes import LogRoutes
 from .model import Address, JobFile, JobsPlace, PageFrame
-from .pages import actions, job, job_yaml, jobs, layout, ranks, stacks_page
-from .pages.job_head import STACKS
+from .pages import actions, decisions_page, job, job_yaml, jobs, layout, ranks, stacks_page
+from .pages.job_head import DECISIONS, STACKS
 from .replica_logs import ReplicaLogs
 from .stories import Stories
 
@@ -47,12 +48,14 @@ class Sources:
     """Where a site reads what is not in its feed.
 
     `logs` are from the cluster unless others are given; `examine` looks at the operator, if there is one. `stacks`
-    reads those of a job; without it there is no page for them.
+    reads those of a job; without it there is no page for them. `decisions` are, as the logs, from the
+    cluster unless others are given.
     """
 
     logs: ReplicaLogs | None = None
     examine: Examine | None = None
     stacks: ReadStacks | None = None
+    decisions: ReadDecisions | None = None
 
 
 class Site:
@@ -70,6 +73,7 @@ class Site:
         self.stories = Stories(feed, local_story if place.local else None)
         self.changes = Changes(feed) if access.may_change else None
         self.stacks = AskedStacks(feed, sources.stacks) if sources.stacks else None
+        self.decisions = AskedDecisions(feed, sources.decisions)
         self.logs = LogRoutes(feed, sources.logs or ApiLogs(feed.reader), self.frame)
         self.cluster = ClusterRoutes(feed, ClusterReader(feed.reader, feed.namespace, sources.examine), self.frame)
 
@@ -203,6 +207,19 @@ class Site:
         """Send the logs of a job."""
         return await self.logs.live(address_in(request), request)
 
+    async def job_decisions(self, request: web.Request) -> web.Response:
+        """Answer with a decision about a job; where the slider leads to is the address of a decision."""
+        address = address_in(request)
+        file = self.feed.file(address)
+        if file is None:
+            return answer(self.unknown(address), 404)
+        pod = decisions_page.pod_of(request.query)
+        found = await self.decisions.about(file, pod)
+        if decisions_page.STEP in request.query and found.steps:
+            step = found.steps[decisions_page.place_of(found, request.query)]
+            return web.Response(status=303, headers={"Location": decisions_page.query_of(step, pod)})
+        return answer(decisions_page.page(file, self.frame(), found, request.query))
+
     async def cluster_page(self, request: web.Request) -> web.Response:
         """Answer with the page of the cluster."""
         return await self.cluster.page(request)
@@ -242,6 +259,7 @@ VIEWS: Mapping[str, View] = {
     f"{JOB}/ranks/live": partial(Site.job_live, part=ranks.live),
     f"{JOB}/yaml": partial(Site.job, page=job_yaml.page),
     f"{JOB}/yaml/live": partial(Site.job_live, part=job_yaml.live),
+    f"{JOB}{DECISIONS}": Site.job_decisions,
     f"{JOB}/logs": Site.job_logs,
     f"{JOB}/logs/live": Site.job_logs_live,
     "/cluster": Site.cluster_page,

@@ -18,7 +18,7 @@ from trainshed.ui.seen_facts import facts_of, lives_of
 from trainshed.views import rows as view_rows
 from trainshed.views.chapter import Story
 
-from . import actions, job_head, job_tables, layout
+from . import actions, decisions_page, job_head, job_tables, layout
 from .job_head import NOTHING, Query
 from .story_chapter import chapter
 
@@ -35,6 +35,7 @@ def page(file: JobFile, frame: PageFrame, query: Query = NOTHING) -> Element:
         live(file, frame.now, query),
         actions.forms(file, frame),
         job_tables.commands(file, frame),
+        decisions_page.hint(file, frame),
     ]
     return job_head.document(file, frame, "", content)
 

@@ -9,17 +9,28 @@ from urllib.parse import urlencode
 
 from htpy import Element, Node, a, div, fragment, h1, li, nav, p, span, ul
 
+from trainshed.api.coerce import as_mapping
 from trainshed.api.foreign_text import one_line
+from trainshed.api.job_annotations import DECISIONS as ASKED
+from trainshed.api.job_annotations import RECORD
 from trainshed.ui.model import JobFile, PageFrame
 from trainshed.views.durations import human
+from trainshed.views.rows import metadata
 
 from . import layout
 
 #: The files that the pages of a job need besides those of all pages.
 FILES = ("job.css", "uPlot.min.css", "uPlot.iife.min.js", "job.js")
-#: The pages of a job, by the end of their paths; the one of stacks is not on every server.
-STACKS = "/stacks"
-PLACES = (("Job", ""), ("Ranks", "/ranks"), ("Logs", "/logs"), ("Stacks", STACKS), ("YAML", "/yaml"))
+#: The pages of a job, by the end of their paths; some are not of every job.
+STACKS, DECISIONS = "/stacks", "/decisions"
+PLACES = (
+    ("Job", ""),
+    ("Ranks", "/ranks"),
+    ("Logs", "/logs"),
+    ("Stacks", STACKS),
+    ("Decisions", DECISIONS),
+    ("YAML", "/yaml"),
+)
 #: What a URL says besides its path, by name.
 Query = Mapping[str, str]
 NOTHING: Query = MappingProxyType({})
@@ -38,7 +49,8 @@ def head(file: JobFile, frame: PageFrame, place: str) -> Element:
     links = (
         li[a(href=f"{address.path}{end}", aria_current="page" if end == place else None)[name]]
         for name, end in PLACES
-        if end != STACKS or frame.reads_stacks
+        if (end != STACKS or frame.reads_stacks)
+        and (end != DECISIONS or place == DECISIONS or has_decisions(file, frame))
     )
     return div(".job-head")[
         p(".crumbs")[
@@ -51,6 +63,11 @@ def head(file: JobFile, frame: PageFrame, place: str) -> Element:
         h1[one_line(address.name)],
         nav(".tabs", aria_label="Pages of this job")[ul[links]],
     ]
+
+
+def has_decisions(file: JobFile, frame: PageFrame) -> bool:
+    """Return whether decisions are recorded as far as the job shows: it asks for it, or runs on this machine."""
+    return frame.local is not None or as_mapping(metadata(file.document).get("annotations")).get(RECORD) == ASKED
 
 
 def banner(file: JobFile, now: datetime) -> Element | None:

@@ -83,7 +83,7 @@
       seen = "";
       document.body.dataset.live = found.body.dataset.live ?? "";
       Idiomorph.morph(document.getElementById("main"), found.getElementById("main"), morphed);
-      history.replaceState(null, "", url);
+      history.replaceState(null, "", response.url);
       open();
     } catch (error) {
       if (error.name !== "AbortError") location.assign(url);
@@ -95,20 +95,21 @@
     return `${form.getAttribute("action")}${query.size ? `?${query}` : ""}`;
   };
 
+  const FORMS = "#filters, .visits";
   let pause = 0;
   document.addEventListener("input", (event) => {
     const form = event.target.form;
-    if (form?.id !== "filters") return;
+    if (!form?.matches(FORMS)) return;
     clearTimeout(pause);
     pause = setTimeout(() => visit(filtered(form)), event.target.type === "search" ? 200 : 0);
   });
   document.addEventListener("submit", (event) => {
-    if (event.target.id !== "filters") return;
+    if (!event.target.matches(FORMS)) return;
     event.preventDefault();
     visit(filtered(event.target));
   });
   document.addEventListener("click", (event) => {
-    const link = event.target.closest?.("#counts a, #empty a");
+    const link = event.target.closest?.("#counts a, #empty a, #turns a[href]");
     if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
     visit(link.getAttribute("href"));
