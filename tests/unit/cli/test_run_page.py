@@ -62,7 +62,6 @@ def ended_run(folder: Path, restart: str, code: int) -> Iterator[LocalPage]:
 #: Restarted in its pod, and with another pod.
 @pytest.mark.parametrize(("restart", "code"), [("OnFailure", 7), ("ExitCode", 130)])
 def test_the_page_shows_a_local_job_its_log_and_the_run_before(tmp_path: Path, restart: str, code: int):
-
     with ended_run(tmp_path, restart, code) as page:
         jobs = page.read(page.link.removeprefix(page.base))
         assert ("Succeeded" in jobs, "50%" in jobs, "/cluster" in jobs) == (True, True, False)
@@ -71,7 +70,7 @@ def test_the_page_shows_a_local_job_its_log_and_the_run_before(tmp_path: Path, r
         assert sorted(logs) == ["first of 0", "first of 1", "second of 0", "second of 1", *["step 30/60 loss 0.5"] * 2]
         assert sorted(TIMES.findall(page.read(f"{path}/logs?previous=on"))) == ["first of 0", "first of 1"]
         decided = page.read(f"{path}/decisions")
-        assert ("Succeeded is True" in decided, f"{path}/decisions?decision=" in decided) == (True, True)
+        assert ("Apply cleanPodPolicy" in decided, f"{path}/decisions?decision=" in decided) == (True, True)
         job = page.read(path)
         assert not re.search("kubectl|trainshed (explain|logs|stacks|events)|API server", job)
         assert f"tail -n +1 -F {tmp_path}/state/trainshed-runs/" in job
