@@ -29,7 +29,7 @@ LATER = [replace(RUNS, now=at(100 + 10 * number), job=replace(JOB, generation=2 
 
 @asynccontextmanager
 async def page(monkeypatch: pytest.MonkeyPatch, *snapshots: object, **annotations: str):
-    """The page of a job with these decisions, which is read anew each time; yields what reads a query."""
+    """The page of a job with these decisions, which is read again each time; yields what reads a query."""
     monkeypatch.setattr(asked_decisions, "LASTS", timedelta())
     jobs = Jobs()
     uid = jobs.create("PyTorchJob", "mnist")
