@@ -105,6 +105,7 @@ def test_commands_are_offered_only_for_pods_that_there_are(name: str, offered: t
     commands = page_of(name).text.partition("In a terminal")[2]
     words = ("trainshed logs", "trainshed stacks", "kubectl get pods")
     assert tuple(one in commands for one in words) == offered
+    assert ("if it was started with --allow-actions" in commands) == offered[1]  # the page reads stacks only then
     assert "trainshed explain" in commands
 
 
