@@ -207,8 +207,13 @@ test-slow: venv ## Run local runs with real processes, and long simulations. Tak
 
 .PHONY: test-integration
 test-integration: venv venv-sdk ## Run the operator against a real API server with a simulated kubelet.
-	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m apiserver $(RERUNS) $(SERVED)
+	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "apiserver and not long" $(RERUNS) $(SERVED)
 	$(call took,test-integration)
+
+.PHONY: test-release
+test-release: venv ## Build the files of a release, and use them: a bare environment, the plug-in of kubectl, a real API server. Takes some minutes.
+	@$(PY) -m pytest -v -m apiserver tests/integration/test_release.py
+	$(call took,test-release)
 
 .PHONY: test-reported
 test-reported: venv ## Run the tests of the inputs that once went wrong (tests/reported), in every ring but the end-to-end tests.

@@ -41,6 +41,9 @@ def run(*words: str | Path, **settings: str) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment | settings)
 
 
+pytestmark = pytest.mark.long
+
+
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of a release of what is committed, without the image and the plugin, which take minutes."""
