@@ -78,3 +78,10 @@ def test_no_output_ends_a_command_with_a_traceback(tmp_path, output):
 def test_a_command_that_is_misspelt_is_named(word: str, said: str):
     result = CliRunner().invoke(cli, [word])
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, f"Error: {said}")
+
+
+def test_an_operator_that_records_nothing_does_not_load_what_records():
+    script = "import sys, trainshed.controller.manager\nprint(*sys.modules)"
+    printed = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    recording = {"trainshed.decisions.ring", "trainshed.controller.job_decisions", "trainshed.controller.notifier"}
+    assert recording & {*printed.split()} == set()

@@ -21,9 +21,9 @@ import msgspec
 from trainshed.api.actions import Event, Plan, Snapshot
 from trainshed.api.job import Document, Job, JobKey
 from trainshed.client import ApiError, Conflict, Forbidden, Invalid, NotFound, NotLeader
-from trainshed.decisions import ring
+from trainshed.decisions import KEPT, MISSED, REFUSED, ring
 from trainshed.decisions.recording import Encoder, worth_keeping
-from trainshed.decisions.ring import KEPT, MISSED, REFUSED, Ring
+from trainshed.decisions.ring import Ring
 from trainshed.plan.messages import job_events
 from trainshed.process import job_fields
 

@@ -13,6 +13,7 @@ from prometheus_client import disable_created_metrics as without_created_series
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
+from trainshed import decisions
 from trainshed.api.actions import (
     Action,
     CreateDependent,
@@ -28,7 +29,6 @@ from trainshed.api.job import JobKey
 from trainshed.api.objects import POD_GROUP
 from trainshed.api.status import ConditionType, Status
 from trainshed.client import ApiError
-from trainshed.decisions import ring
 from trainshed.notify.news import RESULTS
 from trainshed.plan.failures import APPLICATION, DISRUPTION, HANG, INFRASTRUCTURE
 from trainshed.plan.messages.progress_reports import ACCEPTED, FORWARDED, UNKNOWN_KEYS, ReportRefusal
@@ -254,8 +254,8 @@ class Metrics:
         self._reports = _counter("trainshed_progress_reports", reports, "answer", answers, own)
         notifications = "Messages to webhooks, by what became of them."
         self._notifications = _counter("trainshed_notifications", notifications, "result", RESULTS, own)
-        decisions = "Decisions about jobs that are to be recorded, by what became of them."
-        self._decisions = _counter("trainshed_recorded_decisions", decisions, "result", ring.RESULTS, own)
+        recorded = "Decisions about jobs that are to be recorded, by what became of them."
+        self._decisions = _counter("trainshed_recorded_decisions", recorded, "result", decisions.RESULTS, own)
         self._failed_pods, self._starting, self._time = FailedPods(), StartupTimes(), SpentTime(own)
         self.gauges = Gauges(own)
         self._jobs = Gauge("trainshed_jobs", "Jobs by state.", ("framework", "state"), registry=own)

@@ -31,8 +31,6 @@ MOST_DECISIONS = 10_000
 KEY = re.compile(r"part-(\d{8})", re.ASCII)
 #: The largest number of a part, or of a decision, that is gone on from; a job has no hundredth of it.
 LAST = 50_000_000
-#: What becomes of decisions, as a metric counts them: stored; too many or too large; refused by the API server.
-KEPT, MISSED, REFUSED = RESULTS = ("Kept", "Missed", "Refused")
 #: The value of `wbits` by which zlib reads gzip.
 GZIP = 31
 

@@ -22,7 +22,7 @@ from trainshed.client.config_maps import ConfigMaps
 from trainshed.controller import job_decisions
 from trainshed.controller.job_decisions import MOST_CONFLICTS, MOST_WAITING, JobDecisions
 from trainshed.controller.observer import Observers
-from trainshed.decisions import ring
+from trainshed.decisions import RESULTS, ring
 from trainshed.decisions.again import differences
 from trainshed.decisions.recording import Decision
 
@@ -41,7 +41,7 @@ class Recorded:
         self.world = world or World()
         self.store = ConfigMaps(self.world.client)
         self.told: list[tuple[str, str]] = []
-        self.counts = dict.fromkeys(ring.RESULTS, 0)
+        self.counts = dict.fromkeys(RESULTS, 0)
         self.start()
 
     def start(self) -> None:
@@ -396,4 +396,4 @@ async def test_of_a_job_that_is_too_large_digests_are_kept_and_nothing_of_what_c
 
 def test_the_metric_begins_with_all_results():
     text = Harness().metrics.text().decode()
-    assert all(f'trainshed_recorded_decisions_total{{result="{word}"}} 0' in text for word in ring.RESULTS)
+    assert all(f'trainshed_recorded_decisions_total{{result="{word}"}} 0' in text for word in RESULTS)
