@@ -66,12 +66,11 @@ def status_document(status: Status) -> dict[str, Any]:
     Long messages and names are truncated. The completed indexes may take the bytes that the other fields leave. The
     result always matches the schema of the CRD, and is shared: a caller that changes it copies it first.
     """
-    known = _kept.get(id(status))  # of this very object, which is kept with it: its id is not used again meanwhile
-    if known is None or known[0] is not status:
-        known = status, _document(status)
-        _kept[id(status)] = known
-        for oldest in list(_kept)[:-KEPT_DOCUMENTS]:
-            _kept.pop(oldest, None)
+    known = _kept.get(id(status))  # the object is kept with its document, so that no other one gets its id
+    if known is None:
+        known = _kept[id(status)] = status, _document(status)
+        if len(_kept) > KEPT_DOCUMENTS:
+            del _kept[next(iter(_kept))]
     return known[1]
 
 
