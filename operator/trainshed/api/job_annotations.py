@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from . import log_patterns
+from .coerce import as_mapping
 from .job import KueueForm, ProgressSource, RestartScope, ServiceForm
 from .status import STARTUP_DEADLINE
 
@@ -88,6 +89,11 @@ class JobAnnotations(msgspec.Struct, frozen=True):
     decisions: bool = False
     notify: str = ""
     kueue: KueueForm = KueueForm.JOB
+
+
+def asks_for_decisions(metadata: Mapping[str, Any]) -> bool:
+    """Return whether the annotations of a job ask for a record of the decisions about it."""
+    return as_mapping(metadata.get("annotations")).get(RECORD) == DECISIONS
 
 
 def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tuple[str, ...]]:

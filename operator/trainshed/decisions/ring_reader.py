@@ -6,7 +6,7 @@ import asyncio
 
 from trainshed.api.coerce import as_mapping, parse_text
 from trainshed.api.job import Document
-from trainshed.api.job_annotations import DECISIONS, RECORD
+from trainshed.api.job_annotations import DECISIONS, RECORD, asks_for_decisions
 from trainshed.client import NotFound
 from trainshed.client.job_reader import CORE, JobReader, NoSuchJob
 from trainshed.client.lists import DOCUMENTS
@@ -42,6 +42,6 @@ async def read_recording(reader: JobReader, job: Document) -> Recording:
 
 
 def _why(metadata: Document) -> str:
-    if as_mapping(metadata.get("annotations")).get(RECORD) == DECISIONS:
+    if asks_for_decisions(metadata):
         return f"the operator does not run with {FLAG}, or the job is younger than half a minute; see its Events"
     return f"the job has no annotation {RECORD}: {DECISIONS}, and the operator does not run with {FLAG} for all jobs"

@@ -21,12 +21,10 @@ from trainshed.views.rows import metadata
 from .changes import GONE, said_of
 from .feed import Feed
 from .model import JobFile
-from .pages.decisions_page import ShownDecisions
+from .pages.decisions_page import LONGEST_POD, ShownDecisions
 
 #: How long what was read is shown, and of how many jobs it is kept.
 LASTS, MOST_JOBS = timedelta(seconds=5), 4
-#: The most characters of the name of a pod, which is a DNS subdomain.
-LONGEST_NAME = 253
 #: The most steps, the last ones; and of each the sentences of a kind, and their characters; the most pods to choose.
 MOST_STEPS, MOST_SENTENCES, LONGEST, MOST_PODS = 2_000, 50, 1_000, 500
 #: Reads the decisions about a job; raises `NoSuchJob`, which says why there are none, OSError and `ApiError`.
@@ -74,7 +72,7 @@ class AskedDecisions:
 def shown(recording: Recording, pod: str) -> ShownDecisions:
     """Return decisions as the page shows them, all of it printable and bounded."""
     told = [*steps(recording.decisions)]
-    names = sorted({name for step in told for name in step.pods if name.isprintable() and len(name) <= LONGEST_NAME})
+    names = sorted({name for step in told for name in step.pods if name.isprintable() and len(name) <= LONGEST_POD})
     chosen = about_pod(told, pod) if pod else told
     return ShownDecisions(
         steps=tuple(map(_printable, chosen[-MOST_STEPS:])),

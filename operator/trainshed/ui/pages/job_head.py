@@ -9,10 +9,8 @@ from urllib.parse import urlencode
 
 from htpy import Element, Node, a, div, fragment, h1, li, nav, p, span, ul
 
-from trainshed.api.coerce import as_mapping
 from trainshed.api.foreign_text import one_line
-from trainshed.api.job_annotations import DECISIONS as ASKED
-from trainshed.api.job_annotations import RECORD
+from trainshed.api.job_annotations import asks_for_decisions
 from trainshed.ui.model import JobFile, PageFrame
 from trainshed.views.durations import human
 from trainshed.views.rows import metadata
@@ -67,7 +65,7 @@ def head(file: JobFile, frame: PageFrame, place: str) -> Element:
 
 def has_decisions(file: JobFile, frame: PageFrame) -> bool:
     """Return whether decisions are recorded as far as the job shows: it asks for it, or runs on this machine."""
-    return frame.local is not None or as_mapping(metadata(file.document).get("annotations")).get(RECORD) == ASKED
+    return frame.local is not None or asks_for_decisions(metadata(file.document))
 
 
 def banner(file: JobFile, now: datetime) -> Element | None:
