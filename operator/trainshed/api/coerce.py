@@ -115,8 +115,8 @@ def number_of(found: Mapping[str, Any], key: str) -> int | None:
     return int32(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def without_none(found: Mapping[str, int | None]) -> dict[str, Any]:
-    """Return a document without its missing numbers; zeros stay."""
+def without_none(found: Mapping[str, object]) -> dict[str, Any]:
+    """Return a document without its missing values; zeros and empty ones stay."""
     return {key: value for key, value in found.items() if value is not None}
 
 

@@ -17,7 +17,7 @@ import msgspec
 import orjson
 
 from . import training
-from .coerce import as_mapping, as_sequence, encodable, format_time, parse_text, parse_time, truncate_end
+from .coerce import as_mapping, as_sequence, encodable, format_time, parse_text, parse_time, truncate_end, without_none
 from .foreign_text import one_line
 from .framework import Framework
 from .job import Document, Job, ReplicaGroup
@@ -193,7 +193,7 @@ def _spec(job: Job, framework: Framework) -> dict[str, Any]:
         "backoffLimit": policy.backoff_limit,
     }
     groups = {_text(group.role, 64): _group(group, framework) for group in job.groups[:16]}
-    return {framework.field: groups, "runPolicy": {key: value for key, value in limits.items() if value is not None}}
+    return {framework.field: groups, "runPolicy": without_none(limits)}
 
 
 def _group(group: ReplicaGroup, framework: Framework) -> dict[str, Any]:

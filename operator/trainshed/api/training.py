@@ -8,7 +8,17 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from .coerce import LARGEST, as_mapping, as_sequence, format_time, parse_text, parse_time, text_size, truncate_end
+from .coerce import (
+    LARGEST,
+    as_mapping,
+    as_sequence,
+    format_time,
+    parse_text,
+    parse_time,
+    text_size,
+    truncate_end,
+    without_none,
+)
 from .foreign_text import one_line
 from .status import Metrics, TrainerStatus
 
@@ -43,7 +53,7 @@ def document(report: TrainerStatus) -> dict[str, Any]:
         "epoch": report.epoch,
         "stepsPerSecond": report.steps_per_second,
     }
-    return {key: value for key, value in found.items() if value is not None}
+    return without_none(found)
 
 
 def trainer_status(updated: datetime, metrics: Iterable[tuple[object, object]] = (), **found: object) -> TrainerStatus:

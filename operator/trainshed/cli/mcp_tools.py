@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from trainshed.api.coerce import without_none
+
 if TYPE_CHECKING:
     from .connection import ClusterOptions
 
@@ -194,5 +196,5 @@ def _type(one: click.Parameter) -> dict[str, Any]:
     if isinstance(one.type, click.IntRange | click.FloatRange):
         limits = {"minimum": one.type.min, "maximum": one.type.max}
         kind = "integer" if isinstance(one.type, click.IntRange) else "number"
-        return {"type": kind} | {key: value for key, value in limits.items() if value is not None}
+        return {"type": kind} | without_none(limits)
     return dict(WORDS)

@@ -12,6 +12,7 @@ import msgspec
 import orjson
 from aiohttp import web
 
+from trainshed.api.coerce import without_none
 from trainshed.api.job import Job, JobKey, ProgressSource
 from trainshed.api.status import TrainerStatus
 from trainshed.api.training import parse_report
@@ -249,4 +250,4 @@ def _parsed(content: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ReportRefused(ReportRefusal.MALFORMED, f"the report is not as Trainer's: {error}") from None
     values: dict[str, Any] = msgspec.to_builtins(found.trainerStatus) if found.trainerStatus else {}
-    return {key: value for key, value in values.items() if value is not None}
+    return without_none(values)
