@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import accumulate, takewhile
 from typing import Any
@@ -102,6 +102,13 @@ def as_mapping(value: object) -> Mapping[str, Any]:
 def as_sequence(value: object) -> list[Any]:
     """Return the value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
+
+
+def replica_specs(job: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield the field of the spec, the role, and what is said of the role, of a job of any kind."""
+    spec = as_mapping(job.get("spec"))
+    for field in (field for field in spec if field.endswith("ReplicaSpecs")):
+        yield from ((field, str(role), as_mapping(found)) for role, found in as_mapping(spec[field]).items())
 
 
 def text_of(found: Mapping[str, Any], key: str) -> str:

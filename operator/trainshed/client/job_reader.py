@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from trainshed.api.coerce import ELLIPSIS, as_mapping, as_sequence, parse_count, parse_text
+from trainshed.api.coerce import ELLIPSIS, as_mapping, as_sequence, parse_count, parse_text, replica_specs
 from trainshed.api.job import KUEUE_PREFIX, Document
 from trainshed.api.objects import JOB_NAME_LABEL, Pod
 
@@ -288,8 +288,7 @@ def decoder(kind: JobKind, read: Reading[T]) -> Decoder[tuple[str, T]]:
 
 def _pod_names(job: Document) -> re.Pattern[str]:
     """Return what the names of the pods of a job are like."""
-    spec = as_mapping(job.get("spec"))
-    roles = [str(role).lower() for field in spec if field.endswith("ReplicaSpecs") for role in as_mapping(spec[field])]
+    roles = [role.lower() for _, role, _ in replica_specs(job)]
     return re.compile(rf"{re.escape(_name(job))}-(?:{'|'.join(map(re.escape, roles))})(?:-[0-9]+)?")
 
 

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import UNSET, inspect
 
-from trainshed.api.coerce import as_mapping, encodable
+from trainshed.api.coerce import as_mapping, encodable, replica_specs
 from trainshed.api.job import KUEUE_PREFIX, Document
 from trainshed.api.objects import Dependent, Pod, Resource, Service
 from trainshed.client import TooLarge, Unavailable
@@ -236,12 +236,11 @@ def held_devices(found: JobParts) -> Document:
     if ENDED not in (status := bytes(found.status)) or not ACTIVE.search(status):
         return {}
     kept: dict[str, Any] = {}
-    for field, roles in as_mapping(value_of(found.spec)).items():
-        for role, replica in islice(as_mapping(roles if field.endswith("ReplicaSpecs") else None).items(), MOST_ROLES):
-            devices = pod_devices(as_mapping(as_mapping(as_mapping(replica).get("template")).get("spec")))
-            requests = {name: quantity(name, amount) for name, amount in islice(devices.items(), MOST_DEVICES)}
-            template = {"spec": {"containers": [{"resources": {"requests": requests}}]}}
-            kept.setdefault(field, {})[role] = {"template": template}
+    for field, role, replica in islice(replica_specs({"spec": value_of(found.spec)}), MOST_ROLES):
+        devices = pod_devices(as_mapping(as_mapping(replica.get("template")).get("spec")))
+        requests = {name: quantity(name, amount) for name, amount in islice(devices.items(), MOST_DEVICES)}
+        template = {"spec": {"containers": [{"resources": {"requests": requests}}]}}
+        kept.setdefault(field, {})[role] = {"template": template}
     return kept
 
 

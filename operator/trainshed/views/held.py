@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from trainshed.api.coerce import as_mapping
+from trainshed.api.coerce import as_mapping, replica_specs
 from trainshed.api.job import Document
 from trainshed.api.status import Status
 from trainshed.fit.amounts import listed, times, total
@@ -21,9 +21,7 @@ def by_status(status: Status, job: Document) -> str:
     if not status.over:
         return ""
     counts = {role.lower(): count.active + count.not_running for role, count in status.replica_statuses.items()}
-    fields = (value for name, value in as_mapping(job.get("spec")).items() if name.lower().endswith("replicaspecs"))
-    replicas = (item for field in fields for item in as_mapping(field).items())
-    templates = {role.lower(): as_mapping(as_mapping(replica).get("template")) for role, replica in replicas}
+    templates = {role.lower(): as_mapping(found.get("template")) for _, role, found in replica_specs(job)}
     return _said(counts, {role: as_mapping(template.get("spec")) for role, template in templates.items()})
 
 

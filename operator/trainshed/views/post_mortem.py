@@ -9,7 +9,7 @@ from itertools import islice
 import msgspec
 
 from trainshed.api import status_codec
-from trainshed.api.coerce import as_mapping, as_sequence, format_time, parse_text
+from trainshed.api.coerce import as_mapping, as_sequence, format_time, parse_text, replica_specs
 from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Document
 from trainshed.api.job_record import Versions, ended_at, was_deleted
@@ -74,7 +74,7 @@ def replicas(document: Document) -> Table:
 
 
 def _containers(document: Document) -> Iterator[tuple[str, ...]]:
-    for role, group in _groups(document):
+    for _, role, group in replica_specs(document):
         first = (role, str(group.get("replicas", 1)), parse_text(group.get("restartPolicy")))
         for number, item in enumerate(map(as_mapping, as_sequence(_pod_spec(group).get("containers")))):
             resources = as_mapping(item.get("resources"))
@@ -87,12 +87,6 @@ def _containers(document: Document) -> Iterator[tuple[str, ...]]:
             )
 
 
-def _groups(document: Document) -> Iterator[tuple[str, Document]]:
-    spec = as_mapping(document.get("spec"))
-    for field in (field for field in spec if field.endswith("ReplicaSpecs")):
-        yield from ((str(role), as_mapping(group)) for role, group in as_mapping(spec[field]).items())
-
-
 def _amounts(found: object) -> str:
     return ", ".join(f"{amount} {name}" for name, amount in sorted(as_mapping(found).items()))
 
@@ -101,7 +95,7 @@ def variables(document: Document) -> Table:
     """Return the names of environment variables; their values are nobody's business in a document that is shared."""
     found = [
         (role, parse_text(item.get("name")), ", ".join(names))
-        for role, group in _groups(document)
+        for _, role, group in replica_specs(document)
         for item in map(as_mapping, as_sequence(_pod_spec(group).get("containers")))
         if (names := [parse_text(as_mapping(one).get("name")) for one in as_sequence(item.get("env"))])
     ]
