@@ -8,7 +8,6 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from itertools import pairwise
 
 import pytest
@@ -24,14 +23,13 @@ from support.kueue import API, FRAMEWORKS, PRIORITY_LABEL, QUEUE_LABEL, Kueue, Q
 from support.kueue_jobs import ROLES, KueueUser, over, pair, queued
 from support.people import Person
 from support.planes import change_to_v2beta1
-from support.timed_kubelet import TimedKubelet, Times
+from support.timed_kubelet import Times
 from support.user_client import UserClient, always, eventually
 
 from .conftest import Bed
 
 #: The HTTP status of a write to an object that another client has written first.
 CONFLICT = 409
-Kubelets = Callable[[Callable[[str], Times]], AbstractContextManager[TimedKubelet]]
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +50,6 @@ def kueue(bed: Bed) -> Iterator[Kueue]:
 def user(bed: Bed, kueue: Kueue, operator: object) -> UserClient:
     """A user in a namespace of its own, on a cluster with Kueue and the operator."""
     return KueueUser.somewhere(bed.kubeconfig)
-
-
-@pytest.fixture
-def kubelet(bed: Bed, user: UserClient) -> Kubelets:
-    """Runs the pods of the user's namespace as a function of their names says."""
-    return lambda times: TimedKubelet.start(bed.kubeconfig, user.namespace, times)
 
 
 def told(user: UserClient, bed: Bed, name: str) -> str:

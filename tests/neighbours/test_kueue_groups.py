@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 
 import pytest
 
@@ -14,13 +13,12 @@ from support.kubectl import kubectl
 from support.kueue import API, PRIORITY_LABEL, Kueue, Queues
 from support.kueue_jobs import over, queued
 from support.people import Person
-from support.timed_kubelet import TimedKubelet, Times
+from support.timed_kubelet import Times
 from support.user_client import UserClient, eventually
 from trainshed.api.job_annotations import KUEUE
 
 from .conftest import Bed
 
-Kubelets = Callable[[Callable[[str], Times]], AbstractContextManager[TimedKubelet]]
 #: Seconds in which something has to become true, on a machine with much else to do.
 LONG = 240
 
@@ -36,12 +34,6 @@ def kueue(bed: Bed) -> Iterator[Kueue]:
 def user(bed: Bed, kueue: Kueue, operator: object) -> UserClient:
     """A user in a namespace of its own."""
     return UserClient.somewhere(bed.kubeconfig)
-
-
-@pytest.fixture
-def kubelet(bed: Bed, user: UserClient) -> Kubelets:
-    """Runs the pods of the user's namespace as a function of their names says."""
-    return lambda times: TimedKubelet.start(bed.kubeconfig, user.namespace, times)
 
 
 def grouped(body: dict, **labels: str) -> dict:
