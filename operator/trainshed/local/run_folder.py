@@ -22,7 +22,7 @@ from datetime import datetime
 from enum import Enum, auto
 from pathlib import Path
 
-from trainshed.local.launcher.process_tree import kill_if, parents_first, processes
+from trainshed.local.launcher.process_tree import ROUND, ROUNDS, kill_if, parents_first, processes, variables
 from trainshed.local.runtimes.replaced_paths import remove_links
 
 from .mounts import mounts_below
@@ -284,14 +284,24 @@ def is_own(folder: Path) -> bool:
 
 
 def kill_marked(run: str) -> None:
-    """Kill this user's processes of the run with this id, where /proc shows their environments; parents first."""
+    """Kill this user's processes of the run with this id, where /proc shows their environments; parents first.
+
+    They may start others meanwhile, so that it looks again until it finds none, some times.
+    """
     wanted = f"{MARK}={run}".encode()
-    known = processes()
-    for process in parents_first(known):
-        kill_if(process, lambda pid: _has_mark(Path(f"/proc/{pid}"), wanted))
+    for _ in range(ROUNDS):
+        found = {pid: marked for pid in parents_first(processes()) if (marked := _has_mark(pid, wanted)) is not False}
+        if not found:
+            return
+        for pid in found:
+            kill_if(pid, lambda pid: _has_mark(pid, wanted) is True)
+        time.sleep(ROUND)
 
 
-def _has_mark(process: Path, wanted: bytes) -> bool:
+def _has_mark(pid: int, wanted: bytes) -> bool | None:
+    """Return whether a process has a mark, None while that cannot be seen."""
     with contextlib.suppress(OSError):
-        return process.stat().st_uid == os.geteuid() and wanted in (process / "environ").read_bytes().split(b"\0")
+        if Path(f"/proc/{pid}").stat().st_uid == os.geteuid():
+            found = variables(pid)
+            return None if found is None else wanted in found
     return False

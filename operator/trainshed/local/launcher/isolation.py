@@ -15,7 +15,7 @@ from typing import Any
 
 from .limits import limit_files
 from .marks import Marks
-from .process_tree import kill_descendants, kill_tree
+from .process_tree import ROUND, ROUNDS, kill_descendants, kill_tree
 
 Message = dict[str, Any]
 #: The descriptors of the standard streams of a container; a single one is for its output and its errors.
@@ -24,8 +24,6 @@ Streams = Sequence[int]
 SIGNALLED, NOT_STARTED = 128, 127
 #: prctl: a signal when the parent ends; orphaned grandchildren become children of this process.
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-#: Rounds of killing what is left; each round kills all, so that more than one is only needed against fork bombs.
-ROUNDS = 50
 
 
 class Isolation:
@@ -87,7 +85,7 @@ class Isolation:
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
-            select.select([], [], [], 0.02)
+            select.select([], [], [], ROUND)
 
 
 def fork(body: Callable[[], None]) -> int:

@@ -37,7 +37,7 @@ from .isolation import Isolation, Message, Streams, exit_code, private
 from .limits import exceeds, raise_files
 from .namespace_isolation import NamespaceIsolation
 from .outbox import Outbox
-from .process_tree import by_parent, descendants, processes
+from .process_tree import ROUND, by_parent, descendants, processes
 
 #: Sandboxes that are created at the same time.
 AT_ONCE = 16
@@ -45,8 +45,8 @@ AT_ONCE = 16
 CHUNK = 1 << 16
 #: Seconds between two looks at the memory of containers that have a limit.
 WATCH = 0.5
-#: Seconds between two looks for what a container that has ended has left, and for which its end waits for that.
-ROUND, LEFT = 0.02, 5.0
+#: Seconds for which the end of a container waits until what it has left has ended.
+LEFT = 5.0
 
 
 @dataclass(frozen=True, slots=True)

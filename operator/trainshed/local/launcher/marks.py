@@ -6,10 +6,9 @@ import contextlib
 import os
 import resource
 import secrets
-from collections.abc import Collection, Iterator
-from pathlib import Path
+from collections.abc import Collection, Iterable, Iterator
 
-from .process_tree import kill_if, look, parents_first
+from .process_tree import descends, kill_if, look, parents_first, variables
 
 #: RLIMIT_LOCKS, by which Linux has limited nothing since 2.4.25. A process keeps it in a new session or group, without
 #: its parent, and without its variables, and can only lower it.
@@ -47,27 +46,35 @@ class Marks:
             resource.setrlimit(LIMIT, (mark, mark))
 
     def kill_others(self, living: Collection[int]) -> frozenset[int]:
-        """Kill the processes of all containers but these, parents first; return the containers that had some."""
+        """Kill the processes of all containers but these, parents first; return the containers that had some.
+
+        Those are all of them while a process may be of any: one that begins another program shows no mark.
+        """
         names = os.listdir("/proc") if os.path.isdir("/proc/self") else ()  # noqa: PTH112, PTH208 - as `process_tree`
         known = {pid: self._number(pid) for pid in map(int, filter(str.isdecimal, names))}
         found = {pid: look(pid) for pid, number in known.items() if number and number not in living}
         for pid in parents_first(found):
             kill_if(pid, lambda pid: self._number(pid) == known[pid])
-        return frozenset(known[pid] for pid, process in found.items() if process)
+        if any(number is None and descends(pid, os.getpid()) for pid, number in known.items()):
+            return frozenset(range(1, self._last + 1)) - {*living}
+        return frozenset(number for pid, number in known.items() if number and found.get(pid))
 
-    def _number(self, pid: int) -> int:
-        """Return the number of the container of a process, 0 without one of this launcher."""
-        for mark in self._of(pid):
-            if mark >> BITS == self._token:
-                return mark & (1 << BITS) - 1
-        return 0
-
-    def _of(self, pid: int) -> Iterator[int]:
-        """Yield the marks of a process. A launcher in a container sets limits of its own; the variable has all."""
+    def _number(self, pid: int) -> int | None:
+        """Return the number of the container of a process, 0 without one of this launcher; None if it is not known."""
         limits = [*_of_limit(pid)] if self._limited else []
-        yield from limits
-        if not self._limited or any(mark >> BITS not in (0, self._token) and mark > 0 for mark in limits):
-            yield from _of_variable(pid)
+        if (own := self._own(limits)) or (self._limited and not self._is_others(limits)):
+            return own
+        # A launcher in a container sets limits of its own; the variable has all marks.
+        found = variables(pid)
+        return None if found is None else self._own(_of_variable(found))
+
+    def _own(self, marks: Iterable[int]) -> int:
+        """Return the number of the container of this launcher that has one of these marks, or 0."""
+        return next((mark & (1 << BITS) - 1 for mark in marks if mark >> BITS == self._token), 0)
+
+    def _is_others(self, limits: Iterable[int]) -> bool:
+        """Return whether a limit is the mark of another launcher."""
+        return any(mark >> BITS not in (0, self._token) and mark > 0 for mark in limits)
 
 
 def _of_limit(pid: int) -> Iterator[int]:
@@ -75,9 +82,8 @@ def _of_limit(pid: int) -> Iterator[int]:
         yield resource.prlimit(pid, LIMIT)[1]
 
 
-def _of_variable(pid: int) -> Iterator[int]:
-    with contextlib.suppress(OSError):
-        for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-            name, _, value = variable.partition(b"=")
-            if name == VARIABLE.encode():
-                yield from map(int, filter(bytes.isdigit, value.split(b",")))
+def _of_variable(found: Iterable[bytes]) -> Iterator[int]:
+    for variable in found:
+        name, _, value = variable.partition(b"=")
+        if name == VARIABLE.encode():
+            yield from map(int, filter(bytes.isdigit, value.split(b",")))

@@ -9,6 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+#: The flag of a process of the kernel, of which /proc/PID/stat tells (proc(5)).
+PF_KTHREAD = 0x200000
+#: Rounds of killing what is left; each kills all, so that more than one is only needed against fork bombs. Seconds
+#: between two.
+ROUNDS, ROUND = 50, 0.02
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessStat:
@@ -31,6 +37,25 @@ def look(pid: int) -> ProcessStat | None:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
         return None if fields[0] == b"Z" else ProcessStat(int(fields[1]), int(fields[19]))
     return None
+
+
+def variables(pid: int) -> list[bytes] | None:
+    """Return the variables that a process of this user has begun with, where /proc shows them, such as `A=1`.
+
+    None while it begins another program: then the kernel shows it without any for a moment.
+    """
+    with contextlib.suppress(OSError):
+        before = _variables_at(pid)
+        if found := Path(f"/proc/{pid}/environ").read_bytes():
+            return found.split(b"\0")
+        return None if before == 0 or _variables_at(pid) != before else []
+    return []
+
+
+def _variables_at(pid: int) -> int:
+    """Return where a process has its variables; 0 while it begins another program, -1 if it has none."""
+    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    return -1 if fields[0] == b"Z" or int(fields[6]) & PF_KTHREAD else int(fields[47])
 
 
 def pids_of(pid: int) -> list[int]:
@@ -58,6 +83,15 @@ def descendants(pid: int, tree: Mapping[int, Sequence[int]]) -> list[int]:
         found += children
         queue += children
     return found
+
+
+def descends(pid: int, ancestor: int) -> bool:
+    """Return whether a process that runs is a descendant of another one."""
+    while process := look(pid):
+        pid = process.parent
+        if pid == ancestor:
+            return True
+    return False
 
 
 def parents_first(known: Mapping[int, ProcessStat | None]) -> list[int]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from support.second_user import only_root
-from trainshed.local.launcher.process_tree import kill_if, kill_tree
+from trainshed.local.launcher.process_tree import kill_if, kill_tree, processes, variables
 from trainshed.local.run_folder import MARK, kill_marked
 
 LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
@@ -66,3 +67,38 @@ def test_a_shell_does_not_go_on_when_the_program_that_it_waits_for_is_killed(kil
         assert shell.stdout.readline() == b"begun\n"
         kill(shell.pid)
         assert shell.stdout.read() == b"", "the end of the output is that of all descendants"
+
+
+#: Begins another program all the time; and one that also starts others, in sessions of their own.
+EXECUTES = 'exec sh -c "$0" "$0"'
+FORKS = "while :; do setsid sh -c 'sleep 0.01'; done"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="variables are found by /proc")
+def test_a_process_that_begins_another_program_is_not_one_without_variables():
+    with subprocess.Popen(("sh", "-c", EXECUTES, EXECUTES), env={"A": "1", "PATH": os.defpath}) as process:
+        seen = [variables(process.pid) for _ in range(20_000)]
+        process.kill()
+    assert None in seen
+    assert all(b"A=1" in found for found in seen if found is not None)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="variables are found by /proc")
+def test_processes_without_variables_have_none():
+    with subprocess.Popen(SLEEP, env={}) as process:
+        assert variables(process.pid) == []
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert variables(process.pid) == []
+    assert variables(2) == [], "one of the kernel"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="variables are found by /proc")
+def test_nothing_is_left_of_a_run_that_starts_processes_all_the_time():
+    mark = {MARK: "a-run-that-forks"}
+    shells = [subprocess.Popen(("sh", "-c", FORKS), env=os.environ | mark, start_new_session=True) for _ in range(8)]
+    kill_marked("a-run-that-forks")
+    for shell in shells:
+        shell.wait()
+    wanted = b"=".join(word.encode() for item in mark.items() for word in item)
+    assert not [pid for pid in processes() if wanted in (variables(pid) or ())]
