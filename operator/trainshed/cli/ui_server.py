@@ -111,7 +111,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, value: str) -
 def ui_server(*, kubeconfig: str, address: BindAddress, probes: BindAddress, most_feeds: int, **page: Any) -> None:  # noqa: ANN401 - click's
     """Show a team its jobs in the browser, behind your own authenticating proxy.
 
-    Who can reach this server past the proxy can say to be any user: see docs/ui-for-teams.md.
+    Who can reach this server past the proxy can say to be any user: see docs/ui.md#the-page-for-a-team.
     """
     if page["mode"] == IMPERSONATE and not page["user_header"]:
         raise click.UsageError("--mode Impersonate needs --user-header")

@@ -1,4 +1,4 @@
-"""The page for a team as docs/ui-for-teams.md describes it: behind nginx, with the rights of each user alone."""
+"""The page for a team as docs/ui.md describes it: behind nginx, with the rights of each user alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from testbed.ports import free_port
 from testbed.processes import Process
 
 __all__ = ["helm"]
-PAGE = how_to.ROOT / "docs" / "ui-for-teams.md"
+PAGE = how_to.ROOT / "docs" / "ui.md"
 ACCOUNT = "system:serviceaccount:trainshed-system:trainshed-ui"
 USER, SECRET = "X-Forwarded-User", "X-Trainshed-Proxy-Secret"
 BASE = "/trainshed/"
