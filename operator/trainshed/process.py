@@ -8,9 +8,10 @@ import logging
 import resource
 import signal
 import ssl
+import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +24,18 @@ TimeSource = Callable[[], float]
 #: Seconds: the smallest step of the wall clock that counts (a leap second does not), how long it must last, and the
 #: interval between two comparisons.
 STEP, LASTING, COMPARED = 5.0, 60.0, 5.0
+
+
+@contextlib.contextmanager
+def modules_hidden(*names: str) -> Iterator[None]:
+    """Let imports find none of these modules; not those that are imported already."""
+    names = tuple(name for name in names if name not in sys.modules)
+    sys.modules.update(dict.fromkeys(names))  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for name in names:
+            del sys.modules[name]
 
 
 def uptime() -> float:

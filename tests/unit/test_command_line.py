@@ -85,3 +85,9 @@ def test_an_operator_that_records_nothing_does_not_load_what_records():
     printed = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
     recording = {"trainshed.decisions.ring", "trainshed.controller.job_decisions", "trainshed.controller.notifier"}
     assert recording & {*printed.split()} == set()
+
+
+def test_the_operator_does_not_load_the_official_client_which_kopf_would():
+    script = "import sys, trainshed.controller.kopf_shim\nprint(*sys.modules)"
+    printed = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    assert {"kopf", "kubernetes", "requests"} & {*printed.split()} == {"kopf"}

@@ -15,7 +15,6 @@ from functools import partial
 from http import HTTPStatus
 
 import aiohttp
-import kopf
 import msgspec
 
 from trainshed import process
@@ -24,6 +23,9 @@ from trainshed.api.job import Document, JobKey
 from trainshed.client import lists
 from trainshed.client.credentials import Credentials, TokenSource
 from trainshed.client.transport import HEAD_BYTES, MAX_LINE_BYTES, MAX_RESPONSE_BYTES
+
+with process.modules_hidden("kubernetes", "kubernetes_asyncio", "pykube"):
+    import kopf  # it imports these clients where they are installed, 10 MB, for types that nothing here gives it
 
 #: Seconds before kopf is restarted after an error; the operator's own informers deliver the same events meanwhile.
 RESTART_DELAY = 5.0
