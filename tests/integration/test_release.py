@@ -15,8 +15,12 @@ import yaml
 from charts.rendering import run as helm
 from release.packages import plugin
 from release.repository import Release
-from support import UserClient
-from support.kubectl import kubectl
+from support import FakeKubelet, UserClient
+from support.jobs import KINDS, smallest
+from support.kubectl import Kubectl, kubectl
+from support.release import NAME, Helm
+from support.rolled import PATIENCE, RolledReplicas
+from support.user_client import eventually
 from testbed.control_plane import ControlPlane
 from testbed.places import ROOT, alone, state
 
@@ -143,3 +147,32 @@ def test_a_real_api_server_takes_install_yaml(dist, server: ControlPlane, user: 
     assert done.returncode == 0, done.stderr
     count = sum(1 for _ in yaml.load_all((dist / "install.yaml").read_text(), Loader=yaml.CSafeLoader))
     assert len(done.stdout.splitlines()) == count
+
+
+def test_jobs_of_all_kinds_run_to_their_end_by_the_files_of_a_release(dist, tmp_path):
+    (wheel,), (chart,) = dist.glob("*.whl"), dist.glob("*.tgz")
+    assert run(sys.executable, "-m", "zipfile", "-e", wheel, tmp_path / "program").returncode == 0
+    with ControlPlane(tmp_path / "plane", controllers=True) as plane:
+        helm, user = Helm(3, str(plane.kubeconfig)), UserClient.somewhere(plane.kubeconfig)
+        replicas = RolledReplicas(plane, tmp_path)
+        try:
+            helm("install", NAME, str(chart), "--create-namespace")
+            all_succeed(user, replicas, tmp_path / "program")
+            helm("uninstall", NAME)
+            Kubectl(str(plane.kubeconfig))("apply", "--server-side", "-f", str(dist / "install.yaml"))
+            all_succeed(user, replicas, tmp_path / "program")
+        finally:
+            replicas.kill()
+
+
+def all_succeed(user: UserClient, replicas: RolledReplicas, program: Path) -> None:
+    """Run the operator as its Deployment says, and the smallest job of each kind, whose pods succeed; delete them."""
+    replicas.roll(program)
+    with FakeKubelet(user, lambda name: "Running" if "mpijob-worker" in name else "0"):
+        for kind in KINDS:
+            user.create(smallest(kind, kind.lower()))
+        states = lambda: {user.state(kind, kind.lower()) for kind in KINDS}  # noqa: E731
+        eventually(lambda: states() == {"Succeeded"}, PATIENCE, every=0.5)
+        user.delete_jobs()
+        eventually(lambda: not user.pods(), PATIENCE, every=0.5)
+    replicas.end()
