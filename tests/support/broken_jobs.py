@@ -8,7 +8,7 @@ from support.builders import at
 from support.played_jobs import IMAGE, Life, Play, a_document
 from support.queue_stories import QUEUES
 from trainshed.api.coerce import format_time
-from trainshed.api.signs import Signs, Steps
+from trainshed.api.signs import LateRank, Operations, Signs, Steps
 from trainshed.api.status import TrainerStatus
 from trainshed.views.story import Beside
 
@@ -98,13 +98,14 @@ def evicted() -> tuple[Play, float]:
     return Play(a_document(policy={"backoffLimit": 3}, restart="OnFailure"), (*first, *second)), 1900
 
 
-def stalled() -> tuple[Play, float]:
+def stalled(*late: LateRank) -> tuple[Play, float]:
     hang = {"trainshed.dev/hang-deadline": "10m", "trainshed.dev/progress": "Logs"}
     job = a_document(annotations=hang)
 
     def signs(now: float) -> Signs:
         known = Steps(at(min(now, 2980)), 2940, 1.0, 60.0) if now >= 120 else None
-        return Signs(known, watched=at(0))
+        counts = Operations(at(min(now, 2980)), 12, now >= 3600, late if now >= 3600 else (), 4) if late else None
+        return Signs(known, counts, watched=at(0))
 
     return Play(job, lives(), trains=training(7200, stops=3000), signs=signs, extra=every(60, 4200)), 4200
 
@@ -185,5 +186,6 @@ BROKEN = {
     "deadline-exceeded": deadline,
     "liveness-probe": probe,
 }
-#: One that trains well again after a failure, and one that does, but for longer than it may.
-WELL = {"healthy": healthy, "stopped-too-early": lambda: healthy(9000)}
+LATE = LateRank(2, "10.0.0.3", 101, "AllReduce", 41, 42, "mnist-worker-1", "gpu-node-03")
+#: One that trains well again after a failure, one that does, but for longer than it may, and one that waits for a rank.
+WELL = {"healthy": healthy, "stopped-too-early": lambda: healthy(9000), "stalled-rank": lambda: stalled(LATE)}

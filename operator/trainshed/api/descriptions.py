@@ -272,7 +272,9 @@ FIELDS = {
     ),
     "status.timeSpent.phase": "The present phase, such as Running; missing after the end.",
     "status.timeSpent.since": "When the present phase began, or when the job had ended.",
-    "status.stragglers": "Ranks that lag behind the others of a job that advances, three at most (docs/hangs.md).",
+    "status.stragglers": (
+        "Ranks that lag behind the others, or are behind while the job is Stalled, three at most (docs/hangs.md)."
+    ),
     "status.stragglers.rank": "The rank.",
     "status.stragglers.pod": "Its pod; missing if that is not known.",
     "status.stragglers.node": "The node of the pod; missing if that is not known.",

@@ -128,6 +128,8 @@ class ProgressSource(StrEnum):
 
 #: Roles with a single replica, whose name has no index.
 SINGLETON_ROLES = ("Launcher",)
+#: Roles whose pods have no ranks.
+ASIDE = ("Launcher", "PS", "Evaluator")
 
 
 class Replica(NamedTuple):

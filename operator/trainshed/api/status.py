@@ -145,7 +145,7 @@ class Restart(msgspec.Struct, frozen=True):
 
 
 class Straggler(msgspec.Struct, frozen=True):
-    """A rank that lags behind the others of a job that advances; `pod` and `node` are "" if they are not known."""
+    """A rank that lags behind the others, or is behind in a hang; `pod` and `node` are "" if they are not known."""
 
     rank: int
     pod: str = ""

@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 from msgspec.structs import replace
 
-from trainshed.api.job import Job
+from trainshed.api.job import ASIDE, Job
 from trainshed.api.objects import Pod
 from trainshed.api.signs import LateRank, Operations
 from trainshed.api.status import ConditionType, Status
@@ -27,7 +27,7 @@ from trainshed.progress.stragglers import Lags
 from .cache import Cache
 from .events import EventRecorder
 from .store import CachedJob
-from .training_pods import ASIDE, with_ranks
+from .training_pods import with_ranks
 
 #: Seconds between two looks at which jobs are due, and the fewest and the most between two answers of a job.
 LOOK, SHORTEST, LONGEST = 5.0, 15.0, 120.0

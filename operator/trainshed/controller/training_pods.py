@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from trainshed.api.framework import Framework, child_name
-from trainshed.api.job import SINGLETON_ROLES, Job, Replica
+from trainshed.api.job import ASIDE, SINGLETON_ROLES, Job, Replica
 from trainshed.api.objects import Phase, Pod
-
-#: Roles whose pods have no ranks.
-ASIDE = ("Launcher", "PS", "Evaluator")
 
 
 def replicas(job: Job, framework: Framework) -> Iterator[Replica]:

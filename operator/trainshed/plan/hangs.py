@@ -7,13 +7,14 @@ reported before the last container started says nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
 from trainshed.api.actions import Snapshot
 from trainshed.api.objects import Phase, Pod
-from trainshed.api.signs import Operations, Steps
+from trainshed.api.signs import LateRank, Operations, Signs, Steps
 from trainshed.api.status import MAX_STRAGGLERS, ConditionType, Failure, Status, Straggler
 
 from . import conditions
@@ -45,17 +46,20 @@ def with_stalled(facts: Facts, status: Status) -> Status:
 
 
 def with_stragglers(snapshot: Snapshot, status: Status) -> Status:
-    """Return the status with the ranks that lag though the job advances; they go with it when it stops.
+    """Return the status with the ranks that are behind in a hang, or lag though the job advances; they go with it.
 
     That is not worth a write of its own while the training reports its progress: that is stored often enough.
     """
-    operations = snapshot.signs.operations
-    if not status.true(ConditionType.RUNNING):
+    operations, stands = snapshot.signs.operations, status.true(ConditionType.STALLED)
+    if stands and (late := _behind(snapshot.signs)):
+        return replace(status, stragglers=late)
+    if not status.true(ConditionType.RUNNING) or stands != snapshot.status.true(ConditionType.STALLED):
         return replace(status, stragglers=()) if status.stragglers else status
+    if stands:
+        return status
     if operations is None or operations.slow is None or (status == snapshot.status and status.trainer is not None):
         return status
-    worst = sorted(operations.slow[:MAX_STRAGGLERS], key=lambda one: one.rank)
-    found = tuple(Straggler(one.rank, one.pod, one.node) for one in worst)
+    found = _named(operations.slow)
     return status if found == status.stragglers else replace(status, stragglers=found)
 
 
@@ -116,7 +120,9 @@ def _found_stalled(facts: Facts) -> ConditionUpdate | None:
     still = operations if operations and operations.hang else None
     if still and steps and steps.advanced > still.moved:
         still = None
-    return standstill.stalled(late, still) if late or still else None
+    if not (late or still):
+        return None
+    return standstill.stalled(late, still, tuple(standstill.apart(facts)), asks=facts.snapshot.signs.asks)
 
 
 def _is_refuted(facts: Facts, since: datetime) -> bool:
@@ -178,6 +184,20 @@ def _begun(facts: Facts) -> datetime | None:
     return max((container.started for container in own if container and container.started), default=None)
 
 
+def _behind(signs: Signs) -> tuple[Straggler, ...]:
+    """Return the ranks that are behind in a hang, as far as that is known: by their counts, or by their stacks."""
+    if signs.operations and (late := standstill.behind(signs.operations)):
+        return _named(late)
+    one = standstill.alone(signs.stacks) if signs.stacks else None
+    return (Straggler(one.rank, one.pod, one.node),) if one else ()
+
+
+def _named(late: Sequence[LateRank]) -> tuple[Straggler, ...]:
+    """Return the first of these ranks, those that lag most, in their order."""
+    worst = sorted(late[:MAX_STRAGGLERS], key=lambda one: one.rank)
+    return tuple(Straggler(one.rank, one.pod, one.node) for one in worst)
+
+
 def _culprit(facts: Facts) -> Pod | None:
     """Return the pod of the rank that lags most, or else that alone does not wait for others; None without a sign.
 
@@ -185,6 +205,6 @@ def _culprit(facts: Facts) -> Pod | None:
     """
     operations, stacks = facts.snapshot.signs.operations, facts.snapshot.signs.stacks
     late = operations.late[0].pod if operations and operations.late else ""
-    if not late and stacks and len(stacks.groups) > 1 and stacks.groups[0].count == 1:
-        late = stacks.groups[0].ranks[0].pod
+    if not late and stacks and (alone := standstill.alone(stacks)):
+        late = alone.pod
     return next((pod for pod in facts.current.values() if late and pod.name == late), None)

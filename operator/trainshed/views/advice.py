@@ -278,9 +278,18 @@ STOPPED = (
 )
 HANGS = "If it makes no progress: trainshed stacks {job} shows what each rank is doing, and which one hangs."
 STALLED = (
-    "Look before it is restarted: trainshed stacks {job} shows what each rank is doing. If a rank is named that is "
-    "behind, begin with it and its node. Then trainshed restart {job} starts the job again from its last checkpoint, "
+    "Look before it is restarted: {look} Then trainshed restart {job} starts the job again from its last checkpoint, "
     "which trainshed.dev/hang-action: Restart does by itself. If it does train, raise trainshed.dev/hang-deadline."
+)
+#: What to look at first, where it is known who is behind, and where it is not.
+BEHIND_KNOWN = (
+    "begin with the rank or the replica that is named above, and its node. trainshed stacks {job} shows what each rank "
+    "is doing."
+)
+BEHIND_UNKNOWN = (
+    "steps show that a job hangs, and not which rank is the cause. trainshed stacks {job} shows what each rank is "
+    "doing, and which one does something else. The operator names the rank by itself if it may read NCCL's counts, "
+    "which an administrator permits (hangs.ncclRas.enabled of the chart, docs/hangs.md)."
 )
 #: What is said of a deadline that comes before the training ends; `{seconds}` would be enough.
 TOO_LATE = (
@@ -292,6 +301,11 @@ BESIDE = (
     "The training goes on. trainshed logs {job} --container {container} says why the container beside it does not run."
 )
 ELSEWHERE = "Ask the owner of that controller. The Workload of a job of MultiKueue names the cluster in which it runs."
+
+
+def for_stalled(*, unknown: bool) -> str:
+    """Return what to do about a job that makes no progress; `unknown` is that nothing shows who is behind."""
+    return STALLED.replace("{look}", BEHIND_UNKNOWN if unknown else BEHIND_KNOWN)
 
 
 def for_waiting(reason: str, message: str = "") -> str:

@@ -18,7 +18,7 @@ from trainshed.client.kueue_reader import Queue
 from trainshed.fit.amounts import times, total
 from trainshed.fit.quotas import never_fits, pod_charge
 from trainshed.plan.facts import Facts
-from trainshed.plan.messages import job_conditions
+from trainshed.plan.messages import job_conditions, standstill
 from trainshed.plan.messages.phrases import plural, share
 from trainshed.plan.start_order import NOT_CREATED
 
@@ -364,8 +364,8 @@ def _no_quota(facts: Facts, reason: str, message: str) -> str:
 def _while_it_waits(facts: Facts, decisive: Condition) -> str:
     """Return what to do about a job that is Blocked or runs: about what it waits for, or failures that come again."""
     status = facts.status
-    if status.true(ConditionType.STALLED):
-        return advice.STALLED
+    if (stalled := status.condition(ConditionType.STALLED)) and stalled.true:
+        return advice.for_stalled(unknown=standstill.is_unknown(stalled))
     reasons = [(decisive.reason, decisive.message)] if decisive.type is ConditionType.BLOCKED else []
     reasons += waiting_for(facts)
     reasons += [(item.reason, item.message) for item in status.waiting if item.reason == NOT_CREATED]

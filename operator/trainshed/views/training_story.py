@@ -20,9 +20,14 @@ TOLD_METRICS = 4
 def lines(facts: Facts) -> Iterator[str]:
     """Yield how far the training has come, by its last report, and which ranks slow it down."""
     yield from _reported(facts)
-    for one in () if facts.status.true(ConditionType.STALLED) else facts.status.stragglers:
+    for name in () if facts.status.true(ConditionType.STALLED) else _ranks_behind(facts):
+        yield f"{name} lags behind the others, which wait for it"
+
+
+def _ranks_behind(facts: Facts) -> Iterator[str]:
+    for one in facts.status.stragglers:
         where = " on ".join(filter(None, (one.pod, one.node)))
-        yield f"rank {one.rank}{f' ({where})' if where else ''} lags behind the others, which wait for it"
+        yield f"rank {one.rank}{f' ({where})' if where else ''}"
 
 
 def _reported(facts: Facts) -> Iterator[str]:
@@ -55,9 +60,14 @@ def _short(value: str) -> str:
 
 
 def stalled(facts: Facts) -> Iterator[str]:
-    """Yield for how long the training has not advanced, and by what that is known, which was seen some time later."""
+    """Yield for how long the training has not advanced, and by what that is known, which was seen some time later.
+
+    The ranks that are behind come first, if they are known.
+    """
     found, begin = facts.status.condition(ConditionType.STALLED), still_since(facts)
     if found and begin:
+        for name in _ranks_behind(facts):
+            yield f"{name} is behind, and the others wait for it"
         yield f"no progress for {_ago(facts, begin)}, noticed {_ago(facts, found.changed)} ago: {found.message}"
 
 

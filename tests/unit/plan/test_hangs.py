@@ -45,11 +45,63 @@ def test_a_step_that_is_late_is_noticed_in_time_and_said_once():
     late = decide(steps(100), 700)
     assert stalled(late) == (
         "NoStep: no step since step 1240 at 2026-01-01T12:01:40Z; "
-        "a step takes 2 s as a rule, and is reported every 20 s"
+        "a step takes 2 s as a rule, and is reported every 20 s; which rank is behind is not known"
     )
     assert event_reasons(late) == ["PyTorchJobStalled"]
     again = decide(steps(100), 900, status=late.status)
     assert (again.status, event_reasons(again)) == (late.status, [])
+
+
+def ranked(*ready: str, **ends: float) -> list:
+    """The pods of a job of which these are ready, and some have ended in a while."""
+    found = []
+    for pod in pods_of(JOB):
+        name = pod.name.removeprefix("mnist-")
+        ended = {"phase": "Succeeded", "code": 0, "ended": end} if (end := ends.get(name.replace("-", "_"))) else {}
+        found.append(replace(a_pod(name, node="node-c", container="pytorch", **ended), ready=name in ready))
+    return found
+
+
+REST = ("master-0", "worker-0", "worker-1")
+BEHIND = Straggler(1, "mnist-worker-0", "node-b")
+
+
+@pytest.mark.parametrize(
+    ("pods", "signs", "words", "named"),
+    [
+        (ranked(*REST), steps(0), "every 20 s; worker-2 on node-c is not ready", ()),
+        (
+            ranked(*REST, worker_2=90.0),
+            steps(0),
+            "every 20 s; worker-2 on node-c has ended since 2026-01-01T12:01:30Z, and others run",
+            (),
+        ),
+        (ranked(*REST, "worker-2"), steps(0), "every 20 s; which rank is behind is not known", ()),
+        (ranked(), steps(0), "every 20 s; which rank is behind is not known", ()),
+        (ranked(*REST), replace(steps(0), asks=True), "every 20 s; worker-2 on node-c is not ready", ()),
+        (ranked(), replace(steps(0), asks=True), "is reported every 20 s", ()),
+        (None, still(0, LATE), "behind the other ranks: rank 1 (mnist-worker-0 on node-b, pid 101, AllReduce 41 of 42)",
+         (BEHIND,)),
+        (None, still(0, LATE, ranks=2), "other ranks: rank 1 (mnist-worker-0 on node-b, pid 101, AllReduce 41 of 42)",
+         (BEHIND,)),
+        (ranked(*REST), still(0, LATE), "AllReduce 41 of 42); worker-2 on node-c is not ready", (BEHIND,)),
+        (None, still(0, *[LATE] * 3), "mnist-worker-0 on node-b, pid 101, AllReduce 41 of 42)", ()),
+        (None, still(0), "in 12 answers; which rank is behind is not known", ()),
+    ],
+    ids=["not ready", "ended", "all ready", "none ready", "stacks come, not ready", "stacks come", "counts",
+         "of two", "counts, not ready", "most are behind", "counts without a name"],
+)  # fmt: skip
+def test_it_is_said_who_is_behind_or_that_it_is_not_known(pods, signs, words, named):
+    decision = decide(signs, 600, pods=pods)
+    assert stalled(decision).endswith(words)
+    assert decision.status.stragglers == named
+
+
+def test_the_ranks_that_are_behind_go_with_the_hang_and_stay_with_another_leader():
+    known = decide(still(0, LATE), 600).status
+    assert decide(Signs(), 610, status=known).status.stragglers == (BEHIND,)
+    moves = decide(replace(steps(605), operations=Operations(at(605), 1)), 610, status=known)
+    assert (stalled(moves), moves.status.stragglers) == ("", ())
 
 
 def test_clients_of_v1_see_a_job_that_runs():
@@ -249,9 +301,11 @@ def test_a_restart_waits_only_so_long_for_what_the_ranks_do(signs):
 
 @pytest.mark.parametrize(("groups", "replica"), [((LOADS, WAITS), "worker-0"), ((WAITS,), ""), ((LOADS,), "")])
 def test_the_one_rank_that_does_something_else_is_the_culprit_of_a_hang(groups, replica):
-    before = decide(asking(signs=steps(0)), 600, job=RESTARTED).status
+    before = decide(steps(0), 600, job=RESTARTED).status  # by another leader, which cannot read stacks
     signs = asking(*groups, signs=steps(0))
     before = decide(signs, 610, job=RESTARTED, status=before).status
+    assert "not known" not in before.condition(ConditionType.STALLED).message
+    assert before.stragglers == ((BEHIND,) if replica else ())
     assert decide(signs, 611, job=RESTARTED, status=before).status.failure.replica == replica
 
 

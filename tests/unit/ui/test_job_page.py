@@ -277,3 +277,11 @@ def test_a_rank_that_lags_is_marked_and_comes_first():
     found = Page(ranks.page(file, PageFrame(at(now)), {"sort": "state"}))
     assert [given.get("class") for tag, given in found.elements if tag == "tr"][1] == "straggler"
     assert "▼ behind" in found.text
+
+
+def test_the_pages_of_a_job_that_is_stalled_name_the_rank_that_is_behind_if_it_is_known():
+    play, now = WELL["stalled-rank"]()
+    file, frame = play.file(now), PageFrame(at(now))
+    assert "rank 2 (mnist-worker-1 on gpu-node-03) is behind, and the others wait for it" in str(job.page(file, frame))
+    assert "▼ behind" in str(ranks.page(file, frame))
+    assert "which rank is behind is not known" in page_of("stalled").text

@@ -12,6 +12,7 @@ from trainshed.plan import conditions, plan
 from trainshed.plan.facts import Facts
 from trainshed.views import story, training_story
 
+UNKNOWN = "which rank is behind is not known"
 LOSS = ("loss", "0.31")
 
 
@@ -60,10 +61,25 @@ def test_a_job_that_is_stalled_is_told_why_and_what_to_do():
     chapters = story.tell(Facts(seen(job, *pods_of(job), status=stalled, now=at(660))), {}).chapters
     lines = {chapter.title: chapter.lines for chapter in chapters}
     (words,) = lines["Stalled"]
-    usual = "a step takes 1 s as a rule, and is reported every 1 s"
+    usual = f"a step takes 1 s as a rule, and is reported every 1 s; {UNKNOWN}"
     assert words == f"no progress for 11m, noticed 60s ago: no step since step 7 at 2026-01-01T12:00:00Z; {usual}"
     assert "Blocked" not in lines
-    assert "trainshed.dev/hang-action: Restart" in lines["What to do"][0]
+    advice = lines["What to do"][0]
+    assert advice.startswith("Look before it is restarted: steps show that a job hangs, and not which rank is")
+    assert "hangs.ncclRas.enabled" in advice
+    assert "trainshed.dev/hang-action: Restart" in advice
+
+
+def test_the_rank_that_is_behind_comes_first_in_the_story_of_a_hang():
+    job = a_job("PyTorchJob", master=1, worker=1, hang_deadline=600)
+    late = LateRank(1, "10.0.0.1", 101, "AllReduce", 41, 42, "mnist-worker-0", "node-b")
+    signs = Signs(operations=Operations(at(0), 12, True, (late,), 2))
+    stalled = plan(replace(seen(job, *pods_of(job), status=running(job), now=at(600)), signs=signs)).status
+    chapters = story.tell(Facts(seen(job, *pods_of(job), status=stalled, now=at(660))), {}).chapters
+    lines = {chapter.title: chapter.lines for chapter in chapters}
+    assert lines["Stalled"][0] == "rank 1 (mnist-worker-0 on node-b) is behind, and the others wait for it"
+    assert "begin with the rank or the replica that is named above" in lines["What to do"][0]
+    assert "Training" not in lines
 
 
 def test_a_job_that_runs_again_after_a_hang_is_told_who_was_behind_and_what_the_ranks_did():
@@ -78,7 +94,7 @@ def test_a_job_that_runs_again_after_a_hang_is_told_who_was_behind_and_what_the_
     again = plan(seen(job, *pods_of(job, attempt=1), status=status, now=at(640))).status
     chapters = story.tell(Facts(seen(job, *pods_of(job, attempt=1), status=again, now=at(642))), {}).chapters
     lines = {chapter.title: chapter.lines for chapter in chapters}
-    behind = "1 of 2 ranks are behind, such as rank 1 (mnist-worker-0 on node-b, pid 101, AllReduce 41 of 42)"
+    behind = "behind the other ranks: rank 1 (mnist-worker-0 on node-b, pid 101, AllReduce 41 of 42)"
     known = "rank 1 (mnist-worker-0 on node-b) is in load (data.py:9); rank 0 (host h) is in all_reduce (c10d.py:7)"
     still = f"NCCL RAS: no count has moved since 2026-01-01T12:00:00Z, in 12 answers; {behind}"
     assert lines["Failure"] == (

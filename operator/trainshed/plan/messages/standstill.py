@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from statistics import median
 
 from trainshed.api import coerce, foreign_text
 from trainshed.api.actions import Event, EventType
+from trainshed.api.job import ASIDE
 from trainshed.api.signs import LateRank, Operations, RankAt, StackGroup, Stacks, Steps
 from trainshed.api.status import MAX_MESSAGE_BYTES, Condition, ConditionType
 from trainshed.plan.conditions import ConditionUpdate
@@ -17,16 +19,42 @@ from .phrases import enumeration, plural
 MOST_NAMED, MEDIANS = 3, 2
 #: What stands before the stacks in the condition, and the most bytes of them.
 STACKS, MOST_STACKS = "; stacks: ", 480
+#: What is said where nothing shows who is behind, until the stacks are known.
+UNKNOWN = "; which rank is behind is not known"
 
 
-def stalled(late: Steps | None, still: Operations | None) -> ConditionUpdate:
+def stalled(late: Steps | None, still: Operations | None, apart: Sequence[str], *, asks: bool) -> ConditionUpdate:
     """Return the condition for steps that are late, ranks that wait for each other, or both.
 
-    It is read long after it is written: so it has the times since when nothing moves, and not how long ago they were.
+    `apart` says which replicas do not do what the others do. It is said that nobody is known to be behind unless this
+    process `asks` for the stacks. The message is read long after it is written: so it has the times since when nothing
+    moves, and not how long ago they were.
     """
     parts = [*([_late(late)] if late else []), *([_still(still)] if still else [])]
-    message = coerce.truncate_end("; ".join(parts), MAX_MESSAGE_BYTES)
+    who = "; ".join(apart[:MOST_NAMED])
+    is_known = bool(who or asks or (still and still.late))
+    end = f"; {who}" if who else "" if is_known else UNKNOWN
+    room = MAX_MESSAGE_BYTES - len(end.encode())
+    message = f"{coerce.truncate_end('; '.join(parts), room)}{end}"
     return ConditionUpdate(ConditionType.STALLED, "RanksWait" if still else "NoStep", message)
+
+
+def apart(facts: Facts) -> Iterator[str]:
+    """Yield which replicas with ranks have ended or are not ready, while others are ready and may wait for them."""
+    ranked = {replica: pod for replica, pod in facts.current.items() if replica.role not in ASIDE}
+    for replica, pod in ranked.items() if any(map(facts.is_ready, ranked.values())) else ():
+        where = f"{replica}{f' on {pod.node}' if pod.node else ''}"
+        if pod.over:
+            own = facts.own_container(pod)
+            since = f" since {coerce.format_time(own.finished)}" if own and own.finished else ""
+            yield f"{where} has ended{since}, and others run"
+        elif not facts.is_ready(pod):
+            yield f"{where} is not ready"
+
+
+def is_unknown(condition: Condition) -> bool:
+    """Return whether a condition Stalled says that nobody is known to be behind."""
+    return UNKNOWN in condition.message
 
 
 def event(facts: Facts, condition: Condition) -> Event:
@@ -41,13 +69,14 @@ def is_diagnosed(condition: Condition) -> bool:
 
 def with_stacks(message: str, found: Stacks) -> str:
     """Return the message of the condition with what the ranks are doing."""
+    message = message.replace(UNKNOWN, "")
     text = f"{STACKS}{coerce.truncate_end(foreign_text.one_line(_stacks(found)), MOST_STACKS)}"
     return f"{coerce.truncate_end(message, MAX_MESSAGE_BYTES - MOST_STACKS - 2 * len(STACKS))}{text}"
 
 
 def as_failure(condition: Condition) -> str:
     """Return the message in lines, that of the evidence last, as a traceback ends with the error."""
-    evidence, mark, found = condition.message.partition(STACKS)
+    evidence, mark, found = condition.message.replace(UNKNOWN, "").partition(STACKS)
     return f"{STACKS.removeprefix('; ')}{found}\n{evidence}" if mark else evidence
 
 
@@ -75,13 +104,25 @@ def _still(found: Operations) -> str:
 
 
 def _who(found: Operations) -> str:
-    """Return who is behind: of many those that lag more than the others do as a rule, or else how many."""
-    lags = [one.most - one.count for one in found.late] + [0] * (found.ranks - len(found.late))
-    outliers = [one for one in found.late if one.most - one.count > MEDIANS * median(lags)]
-    if not outliers:
+    """Return who is behind, or else how many are."""
+    if not (outliers := behind(found)):
         return f"{len(found.late)} of {plural(found.ranks, 'rank')} are behind, such as {_rank(found.late[0])}"
     names = enumeration([_rank(one) for one in outliers], MOST_NAMED)
     return f"behind the other ranks: {names}"
+
+
+def behind(found: Operations) -> list[LateRank]:
+    """Return the ranks that are behind: of many those that lag more than the others do as a rule."""
+    if len(found.late) == 1:
+        return list(found.late)
+    lags = [one.most - one.count for one in found.late] + [0] * (found.ranks - len(found.late))
+    return [one for one in found.late if one.most - one.count > MEDIANS * median(lags)]
+
+
+def alone(found: Stacks) -> RankAt | None:
+    """Return the one rank that does something else than to wait for the others; None if there is none."""
+    is_alone = len(found.groups) > 1 and found.groups[0].count == 1
+    return found.groups[0].ranks[0] if is_alone else None
 
 
 def _stacks(found: Stacks) -> str:
