@@ -1,4 +1,4 @@
-"""docs/launcher.md has each request and each field of the messages that the launcher and its client exchange."""
+"""docs/architecture.md has each request and each field of the messages that the launcher and its client exchange."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from .commands import ROOT
 
 LOCAL = ROOT / "operator/trainshed/local"
-PAGE = (ROOT / "docs/launcher.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").partition("\n## The launcher\n")[2]
 #: Where messages are written and read.
 MODULES = [
     *(LOCAL / "launcher").glob("*.py"),

@@ -15,7 +15,7 @@ object per line, and writes one:
 
 Neither end waits until the other one reads: what a socket does not take is written later. When the socket is closed,
 which also happens when the run is killed, or has a message that is none of these, the launcher kills all containers
-and ends. It imports nothing but the standard library, and forks from a single thread. docs/launcher.md has it all.
+and ends. It imports nothing but the standard library, and forks from a single thread. docs/architecture.md has it all.
 """
 
 from __future__ import annotations
