@@ -67,7 +67,7 @@ def lint(files: tuple[str, ...], *, recursive: bool, namespace: str, **options: 
     """Check jobs before they are submitted, without a cluster.
 
     Errors are what the API server refuses, in its own words. Warnings are what a careful colleague would say; each has
-    the name of its rule, which docs/lint.md explains. The exit code is 1 if there are errors.
+    the name of its rule, which docs/check.md explains. The exit code is 1 if there are errors.
     """
     disabled: Collection[str] = options["disable"]  # type: ignore[assignment] # click's
     jobs = sources.selected(files, recursive=recursive).jobs

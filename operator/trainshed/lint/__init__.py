@@ -1,6 +1,6 @@
 """What a careful colleague says about a job before it is submitted: advice about specs that the API server accepts.
 
-A rule is a pure function of the parsed job. Its name is its heading in docs/lint.md.
+A rule is a pure function of the parsed job. Its name is its heading in docs/check.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RULES: Mapping[str, LintRule] = {rule.name: rule for rule in (*job_rules.RULES, 
 #: The annotation of a job with the names of the rules that it is exempt from, between commas. Its prefix is not that of
 #: the operator's annotations, of which the API server accepts only those with an effect.
 DISABLE = "lint.trainshed.dev/disable"
-CORRECT = "Correct the name; docs/lint.md lists the rules."
+CORRECT = "Correct the name; docs/check.md lists the rules."
 
 
 class Finding(msgspec.Struct, frozen=True):

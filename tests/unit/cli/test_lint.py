@@ -172,7 +172,7 @@ def test_the_examples_and_the_job_of_the_page_on_gpus_have_no_findings():
 
 
 def test_each_rule_has_a_row_and_a_section_of_the_page():
-    headings = re.findall(r"^### (\S+)$", (ROOT / "docs" / "lint.md").read_text(), re.MULTILINE)
+    headings = re.findall(r"^### (\S+)$", (ROOT / "docs" / "check.md").read_text(), re.MULTILINE)
     assert sorted(headings) == sorted(RULES) == sorted({rule for rule, _, _ in WRONG})
 
 
