@@ -12,7 +12,7 @@ from trainshed.frameworks import FRAMEWORKS
 from trainshed.plan.rules import RULES
 from trainshed.ui.pages import jobs
 
-from . import kinds, pictures, shown_jobs, tables, written
+from . import kinds, pictures, shown_jobs, written
 from .drawing import Box, arrow
 
 SVG, HTML = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xhtml}"
@@ -84,7 +84,3 @@ def test_variables_of_the_template_are_not_listed():
     shown = kinds.environment("jax/spmd")
     assert "`PROCESS_ID` | `0` | `1` |" in shown
     assert "XLA_FLAGS" not in shown
-
-
-def test_every_frequent_reason_is_in_the_table():
-    assert all(f"`{reason}`" in tables.classes() for reason in tables.KNOWN)

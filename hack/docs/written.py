@@ -24,7 +24,6 @@ PICTURES: Mapping[str, Callable[[], str]] = {
 }
 PARTS: Mapping[str, Callable[[str], str]] = {
     "rules": tables.rules,
-    "classes": tables.classes,
     "flags": tables.flags,
     "losses": tables.losses,
     "fields": reference.fields,
