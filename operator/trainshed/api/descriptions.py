@@ -278,7 +278,7 @@ FIELDS = {
     "status.stragglers.rank": "The rank.",
     "status.stragglers.pod": "Its pod; missing if that is not known.",
     "status.stragglers.node": "The node of the pod; missing if that is not known.",
-    "status.notified": "What the webhook of trainshed.dev/notify was sent last (docs/notify.md).",
+    "status.notified": "What the webhook of trainshed.dev/notify was sent last (docs/report.md#messages).",
     "status.notified.state": "The state that was sent.",
     "status.notified.since": "Since when the job was in that state.",
     "status.notified.id": "The id of the message.",

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 
 class JobPhase(StrEnum):
-    """What a job spends its time with; it is in one phase at a time (docs/progress.md#where-the-time-goes has the beginning of each)."""
+    """What a job spends its time with; it is in one phase at a time (docs/progress.md has the beginning of each)."""
 
     QUEUED = "Queued"
     SUSPENDED = "Suspended"

@@ -86,7 +86,7 @@ def whatif(files: tuple[str, ...], *, recursive: bool, **given: Any) -> None:  #
 
     The rules of the operator decide what becomes of a job in each of many random runs, in virtual time: nothing is run,
     and a cluster is asked only for the job that --like names, which is the one that is asked about if there are no
-    files. docs/check.md#when-would-it-end says how the numbers come about. The exit code is 1 if a job would be refused.
+    files. docs/check.md says how the numbers come about. The exit code is 1 if a job would be refused.
     """
     like = _like(given)
     jobs = _jobs(files, given["namespace"], like, recursive=recursive)
