@@ -101,7 +101,7 @@ class JobActions:
 
     async def queued_by(self, job: Document) -> tuple[bool, Document | None]:
         """Return whether Kueue starts and stops a job, and the Workload that it has made for it, if it may be read."""
-        if kueue_groups.is_asked_for(job["metadata"]):
+        if kueue_groups.is_grouped(job):
             return False, None
         workload = await self._reader.workload(job)
         labels = as_mapping(job["metadata"].get("labels"))

@@ -36,10 +36,15 @@ def user(bed: Bed, kueue: Kueue, operator: object) -> UserClient:
     return UserClient.somewhere(bed.kubeconfig)
 
 
+def ungrouped(body: dict, **labels: str) -> dict:
+    """The job of v1 in the user's queue."""
+    kind = body["apiVersion"]
+    return queued(body, **labels) | {"apiVersion": kind}
+
+
 def grouped(body: dict, **labels: str) -> dict:
     """The job in the user's queue, its pods as a group."""
-    kind = body["apiVersion"]
-    body = queued(body, **labels) | {"apiVersion": kind}
+    body = ungrouped(body, **labels)
     body["metadata"]["annotations"] = {KUEUE: "PodGroup"}
     return body
 
@@ -72,9 +77,9 @@ def test_the_example_of_the_documentation_is_admitted_as_a_group_and_runs(bed, u
     assert done.returncode == 0, done.stderr
     with kubelet(lambda _: Times(runs=2)):
         eventually(is_in(user, "PyTorchJob", "mnist", "Succeeded"), LONG)
+    eventually(lambda: "Finished" in next(iter(groups(user).values()))[1], LONG)
     ((sets, conditions),) = groups(user).values()
-    assert sets == {"master": 1, "worker": 3}
-    assert conditions["Finished"] == "Succeeded"
+    assert (sets, conditions["Finished"]) == ({"master": 1, "worker": 3}, "Succeeded")
 
 
 def test_jobs_of_all_kinds_wait_gated_run_and_give_their_quota_back(bed, user, kubelet):
@@ -139,3 +144,20 @@ def test_a_job_that_is_preempted_queues_again_and_is_not_charged(user, kubelet, 
         eventually(lambda: queues.usage() == 0, LONG)
     assert nodes.peak <= (2 if starts < 1 else 4), "Kueue does not wait for pods that have never run"
     assert first.isdisjoint(pod["metadata"]["uid"] for pod in user.pods("low"))
+
+
+def test_with_the_setting_jobs_queue_as_groups_without_the_annotation(bed, user, kubelet, operator, operators):
+    queues, person = Queues(user, 2), Person(bed.kubeconfig, user.namespace)
+    assert operator.stop() == 0
+    other = operators.begin(bed.kubeconfig, "--no-leader-elect", "--kueue-integration=PodGroup")
+    before = job("PyTorchJob", "before", policy={"suspend": True}, Master=1, Worker=1)
+    with kubelet(lambda _: Times(runs=2)):
+        bodies = [user.create(ungrouped(body)) for body in (before, job("MPIJob", "mpi", Launcher=1, Worker=1))]
+        eventually(lambda: over(user, bodies[1:]), LONG)
+        assert person.says("resume", "before") == "pytorchjob/before resumed\n", "Kueue had suspended it"
+        eventually(lambda: over(user, bodies), LONG)
+        eventually(lambda: queues.usage() == 0, LONG)
+        names = {user.job(body["kind"], body["metadata"]["name"])["status"]["kueueWorkload"] for body in bodies}
+        assert names == set(groups(user))
+    assert other.stop() == 0
+    operator.start()

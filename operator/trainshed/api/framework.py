@@ -13,6 +13,7 @@ from .job import (
     CleanPodPolicy,
     Document,
     Job,
+    KueueForm,
     RecordDecisions,
     Replica,
     ReplicaGroup,
@@ -63,6 +64,8 @@ class JobDefaults(msgspec.Struct, frozen=True):
     notify: bool = False
     #: The Services of jobs without the annotation: v1's, one for each replica, or one for each job.
     services: ServiceForm = ServiceForm.REPLICA
+    #: What Kueue admits of jobs in a queue without the annotation; always the job of a kind that Kueue has for good.
+    kueue: KueueForm = KueueForm.JOB
     #: Annotations of all pods, by key, that a template which has the key overrides.
     pod_annotations: tuple[tuple[str, str], ...] = ()
     #: The image with kubectl for the launcher of an MPIJob of v1, built from kubectl-delivery.Dockerfile.
@@ -253,6 +256,8 @@ class Framework(msgspec.Struct, frozen=True):
     selectors: bool = False
     #: `kubectl get` prints the age before the state.
     age_first: bool = False
+    #: Kueue has an integration of its own for the kind, also once it has dropped those of kubeflow.org/v1.
+    in_kueue: bool = False
 
     @property
     def operator_name(self) -> str:

@@ -32,9 +32,9 @@ NOTIFY = f"{PREFIX}notify"
 KUEUE = f"{PREFIX}kueue"
 #: The value of RECORD that asks for the decisions as well.
 DECISIONS = "Decisions"
-#: All annotations of a job, with their values, the default first (that of SERVICES is a setting of the operator); the
-#: value of those without is a duration, but for TEXTS. The chart's admission policy and `trainshed render` refuse
-#: others.
+#: All annotations of a job, with their values, the default first (those of SERVICES and KUEUE are settings of the
+#: operator); the value of those without is a duration, but for TEXTS. The admission policy of the chart and `trainshed
+#: render` refuse others.
 ANNOTATIONS: dict[str, tuple[str, ...]] = {
     RESTART_SCOPE: ("Auto", *RestartScope),
     ON_DISRUPTION: ("Replace", "Fail"),
@@ -88,7 +88,7 @@ class JobAnnotations(msgspec.Struct, frozen=True):
     record: bool = False
     decisions: bool = False
     notify: str = ""
-    kueue: KueueForm = KueueForm.JOB
+    kueue: KueueForm | None = None
 
 
 def asks_for_decisions(metadata: Mapping[str, Any]) -> bool:
@@ -119,7 +119,7 @@ def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tup
         record=(record := _choice(annotations, RECORD, problems)) != "false",
         decisions=record == DECISIONS,
         notify=_name(annotations, problems),
-        kueue=KueueForm(_choice(annotations, KUEUE, problems)),
+        kueue=KueueForm(_choice(annotations, KUEUE, problems)) if KUEUE in annotations else None,
     )
     return found, tuple(problems)
 

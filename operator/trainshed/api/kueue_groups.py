@@ -16,13 +16,19 @@ from .objects import POD_GROUP_SIZE_ANNOTATION
 
 #: Kueue removes this gate when it admits the group. The operator sets it, so that no pod starts without Kueue.
 GATE = {"name": f"{KUEUE_PREFIX}admission"}
+#: The field of the status with the name of the group.
+WORKLOAD = "kueueWorkload"
 #: Characters of a job's name in that of its group, which is the value of a label.
 NAME_LENGTH = 40
 
 
-def is_asked_for(metadata: Mapping[str, Any]) -> bool:
-    """Return whether the annotations of a job say that Kueue admits its pods as a group."""
-    return as_mapping(metadata.get("annotations")).get(KUEUE) == KueueForm.POD_GROUP
+def is_grouped(document: Mapping[str, Any]) -> bool:
+    """Return whether Kueue admits the pods of a job as a group: its annotation or its status says so.
+
+    The status also says it of a job that the operator's settings make one.
+    """
+    asked = as_mapping(as_mapping(document.get("metadata")).get("annotations")).get(KUEUE)
+    return asked == KueueForm.POD_GROUP or bool(as_mapping(document.get("status")).get(WORKLOAD))
 
 
 def labels_of(metadata: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -81,8 +81,10 @@ def assembled(metadata: object, spec: ParsedSpec, framework: Framework, job_defa
     texts = as_mapping(metadata.get("annotations"))
     annotations, problems = job_annotations(texts)
     form, unfit = _service_form(framework, spec, annotations.services, job_defaults.services)
-    queue, grouped = kueue_groups.labels_of(metadata), annotations.kueue is KueueForm.POD_GROUP
-    unqueued = (NO_QUEUE,) if grouped and not queue else ()
+    queue = kueue_groups.labels_of(metadata)
+    unqueued = (NO_QUEUE,) if annotations.kueue is KueueForm.POD_GROUP and not queue else ()
+    default = job_defaults.kueue if queue and not framework.in_kueue else KueueForm.JOB
+    grouped = (annotations.kueue or default) is KueueForm.POD_GROUP
     problems = (*spec.unreadable, *problems, *unqueued, *spec.violations, *unfit)
     return Job(
         kind=framework.kind,

@@ -274,6 +274,7 @@ class Status(msgspec.Struct, frozen=True):
     type and reason of the decisive condition, as they were stored. `limit_exceeded` is the limit that failed the job,
     one of `LIMITS`; its running pods are stopped because of it, regardless of cleanPodPolicy. `trainer` is the last
     report of the training that was worth a write. `stragglers` are the ranks that lag most, few and in their order.
+    `workload` is the name of the group of its pods in Kueue, "" for none.
     """
 
     conditions: tuple[Condition, ...] = ()
@@ -293,6 +294,7 @@ class Status(msgspec.Struct, frozen=True):
     trainer: TrainerStatus | None = None
     time_spent: TimeSpent = NOTHING
     stragglers: tuple[Straggler, ...] = ()
+    workload: str = ""
 
     @property
     def decisive(self) -> Condition | None:

@@ -28,6 +28,7 @@ from .failure_codec import failure_document, parse_failure, parse_restart, resta
 from .gang import WAITING_FOR_POD_GROUP
 from .indexes import Indexes
 from .job import Document, Job
+from .kueue_groups import WORKLOAD
 from .patches import difference
 from .status import (
     EXTRA,
@@ -102,6 +103,7 @@ def _document(status: Status) -> dict[str, Any]:
         "podsPendingReplacement": list(status.pending_replacement),
         "scaledDownTo": dict(status.scaled_down_to),
         "limitExceeded": status.limit_exceeded,
+        WORKLOAD: truncate_end(status.workload, MAX_SHORT_NAME_BYTES),
         "failure": failure_document(status.failure),
         "trainerStatus": training.document(status.trainer) if status.trainer else {},
         "stragglers": [_straggler_document(one) for one in status.stragglers[:MAX_STRAGGLERS]],
@@ -253,6 +255,7 @@ def parse_status(document: Document) -> Status:
         waiting=tuple(filter(None, map(_parse_waiting, as_sequence(found.get("waiting"))))),
         trainer=training.parse_stored(found["trainerStatus"]) if "trainerStatus" in found else None,
         stragglers=tuple(map(_parse_straggler, as_sequence(found.get("stragglers"))[:MAX_STRAGGLERS])),
+        workload=text_of(found, WORKLOAD),
         state=text_of(found, "state"),
         reason=text_of(found, "reason"),
     )

@@ -50,7 +50,7 @@ STATUS: dict[str, Any] = {
         **dict.fromkeys(("startTime", "completionTime", "lastReconcileTime"), TIME),
         **{key: {"type": "object", "additionalProperties": WHOLE} for key in ("attempts", "scaledDownTo")},
         **dict.fromkeys(("restarts", "totalRestarts"), WHOLE),
-        **dict.fromkeys(("state", "reason", "ready", "progress", "limitExceeded"), TEXT),
+        **dict.fromkeys(("state", "reason", "ready", "progress", "limitExceeded", "kueueWorkload"), TEXT),
         "waiting": {
             "type": "array",
             "items": {

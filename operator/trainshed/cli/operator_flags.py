@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from trainshed.api.job import CleanPodPolicy, RecordDecisions, ServiceForm
+from trainshed.api.job import CleanPodPolicy, KueueForm, RecordDecisions, ServiceForm
 from trainshed.api.quantities import parse_quantity
 from trainshed.config import Config, bind_address, from_settings
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
@@ -255,6 +255,14 @@ FLAGS: tuple[click.Option, ...] = (
         type=click.Choice([form.value for form in ServiceForm]),
         show_default=True,
         help="Headless Services of jobs that do not choose: one for each replica, or one for the job.",
+    ),
+    click.Option(
+        ["--kueue-integration", "kueue"],
+        default=DEFAULTS.job_defaults.kueue.value,
+        type=click.Choice([form.value for form in KueueForm]),
+        show_default=True,
+        help="What Kueue admits of jobs in a queue that do not choose: the job, or its pods as a group (PodGroup), for"
+        " a Kueue that does not know the kinds of kubeflow.org/v1.",
     ),
     click.Option(
         ["--default-pod-annotation", "pod_annotations"],

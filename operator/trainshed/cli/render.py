@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from trainshed.api.framework import JobDefaults
-from trainshed.api.job import Document, ServiceForm
+from trainshed.api.job import Document, KueueForm, ServiceForm
 from trainshed.manifests import writer
 
 from . import sources, trainjobs
@@ -32,6 +32,14 @@ from . import sources, trainjobs
     type=click.Choice([form.value for form in ServiceForm]),
     show_default=True,
     help="Headless Services of jobs that do not choose, as configured for the operator.",
+)
+@click.option(
+    "--kueue-integration",
+    "kueue",
+    default=JobDefaults().kueue.value,
+    type=click.Choice([form.value for form in KueueForm]),
+    show_default=True,
+    help="What Kueue admits of jobs in a queue that do not choose, as configured for the operator.",
 )
 @click.option(
     "--gang-scheduler-name",

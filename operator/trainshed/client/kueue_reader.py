@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from trainshed.api import kueue_groups, status_codec
+from trainshed.api import status_codec
 from trainshed.api.coerce import as_mapping, as_sequence, parse_count, parse_text
 from trainshed.api.job import KUEUE_PREFIX, QUEUE_LABEL, Document
 
@@ -51,19 +51,17 @@ async def read_queue(reader: JobReader, job: Document) -> Queue | None:
         return None
     except Forbidden:
         return Queue(refused=True) if is_queued else None
-    by_name = is_queued and kueue_groups.is_asked_for(metadata)
-    workload = found[0] if found else await _of_group(reader, job) if by_name else None
+    group = status_codec.parse_status(job).workload
+    workload = await _named(reader, namespace, group) if group else found[0] if found else None
     if workload is None:
         return Queue() if is_queued else None
     return Queue(workload, await _place(reader, namespace, workload) if is_waiting(workload) else None)
 
 
-async def _of_group(reader: JobReader, job: Document) -> Document | None:
-    """Return the Workload of the group of the job's pods; None without one."""
-    metadata, attempts = job["metadata"], status_codec.parse_status(job).attempts
-    name = kueue_groups.name_of(metadata["name"], metadata["uid"], attempts)
+async def _named(reader: JobReader, namespace: str, name: str) -> Document | None:
+    """Return the Workload of a group of pods; None without one."""
     try:
-        return DOCUMENTS.answer(await reader.rest.call("GET", Path(KUEUE, "workloads", metadata["namespace"], name)))
+        return DOCUMENTS.answer(await reader.rest.call("GET", Path(KUEUE, "workloads", namespace, name)))
     except (NotFound, Forbidden):
         return None
 

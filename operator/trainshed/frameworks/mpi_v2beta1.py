@@ -326,6 +326,7 @@ MPI_V2BETA1 = Framework(
         on_failure_by_default=(LAUNCHER,),
         backoff_limit=BACKOFF_LIMIT,
     ),
+    in_kueue=True,
     naming=Naming(manager="kubeflow.org/mpi-operator", operator="mpi-operator"),
     objects=Objects(services=False, job_service=True, owns=(CONFIG_MAPS,), retained_roles=(LAUNCHER,)),
     hooks=Hooks(

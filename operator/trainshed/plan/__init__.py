@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from trainshed.api import kueue_groups
 from trainshed.api.actions import Plan, Snapshot, all_pods
-from trainshed.api.job import RestartScope, ServiceForm
+from trainshed.api.job import Job, RestartScope, ServiceForm
 from trainshed.api.objects import ROLES
 from trainshed.api.replicas import replicas_by_name
-from trainshed.api.status import REPORT_INTERVAL
+from trainshed.api.status import REPORT_INTERVAL, Status
 
 from . import conditions, dependents, failures, hangs, pod_groups, restarts
 from .facts import Facts
@@ -54,7 +55,8 @@ def plan(snapshot: Snapshot) -> Plan:
     if rule is skip_unmanaged:
         found = replace(found, rule=rule.__name__)
     else:
-        named = replace(found, status=conditions.with_state(found.status), rule=rule.__name__)
+        status = _with_workload(facts.job, conditions.with_state(found.status))
+        named = replace(found, status=status, rule=rule.__name__)
         found = _with_report(snapshot, named)
         found = replace(found, status=hangs.with_stragglers(snapshot, found.status))
         if found.status != snapshot.status:  # time that passes is no reason to write a status
@@ -143,6 +145,12 @@ def _keep_group(snapshot: Snapshot) -> Snapshot:
     if grouped is job.grouped:
         return snapshot
     return replace(snapshot, job=replace(job, grouped=grouped, scope=RestartScope.JOB if grouped else job.scope))
+
+
+def _with_workload(job: Job, status: Status) -> Status:
+    """Return the status with the name of the group of the job's pods in Kueue, which an end keeps."""
+    name = kueue_groups.name_of(job.name, job.uid, status.attempts) if job.grouped else ""
+    return status if status.over or name == status.workload else replace(status, workload=name)
 
 
 def restore_attempts(snapshot: Snapshot) -> Snapshot:

@@ -81,6 +81,7 @@ def test_without_flags_the_settings_are_the_defaults():
         (["--cluster-domain", "tf.test"], "cluster_domain", "tf.test"),
         (["--default-clean-pod-policy", "Running"], "clean_pods", "Running"),
         (["--default-services", "Job"], "services", "Job"),
+        (["--kueue-integration", "PodGroup"], "kueue", "PodGroup"),
         (["--pytorch-init-container-image", "alpine:3.10"], "init_image", "alpine:3.10"),
         (["--pytorch-init-container-max-tries", "3"], "init_tries", 3),
         (["--gang-scheduler-name", "volcano"], "gang_scheduler", "volcano"),

@@ -8,7 +8,6 @@ import json
 import pytest
 
 from trainshed.api.job import QUEUE_LABEL
-from trainshed.api.job_annotations import KUEUE
 from trainshed.client import ApiError, Forbidden, NotFound, Unavailable
 from trainshed.client.job_reader import JobReader
 from trainshed.client.kueue_reader import Queue, QueuePlace, read_queue
@@ -86,9 +85,9 @@ def test_the_workload_of_a_group_of_pods_is_read_by_its_name(answer):
             self._answer(answer if isinstance(answer, ApiError) else [])
             return json.dumps(answer).encode()
 
-    metadata = {"name": "mnist", "namespace": "ml", "uid": "u", "annotations": {KUEUE: "PodGroup"}}
-    status = {"attempts": {"Master": 1, "Worker": 2}}
-    kueue, wanted = Groups([], [], []), Queue() if isinstance(answer, ApiError) else Queue(answer)
+    metadata = {"name": "mnist", "namespace": "ml", "uid": "u"}
+    status, old = {"kueueWorkload": "mnist-u-3"}, [a_workload("of-the-job")]
+    kueue, wanted = Groups(old, [], []), Queue() if isinstance(answer, ApiError) else Queue(answer)
     job = {"metadata": metadata | {"labels": {QUEUE_LABEL: "gpus"}}, "status": status}
     assert asyncio.run(read_queue(JobReader(kueue), job)) == wanted  # type: ignore[arg-type]
     assert kueue.requests == 2

@@ -8,8 +8,9 @@ from support.builders import a_job, a_pod, at, deleted, event_reasons, look, mad
 from trainshed.api import kueue_groups, parse
 from trainshed.api.actions import CreatePod
 from trainshed.api.framework import JobDefaults
-from trainshed.api.job import QUEUE_LABEL, RestartScope
+from trainshed.api.job import QUEUE_LABEL, KueueForm, RestartScope
 from trainshed.api.job_annotations import KUEUE
+from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.plan.waiting import GATED
 
@@ -111,6 +112,52 @@ def test_a_job_without_a_queue_cannot_be_grouped():
     assert parse.NO_QUEUE not in found.problems
     assert (found.grouped, found.scope) == (True, RestartScope.JOB)
     assert found.queue_labels == (("kueue.x-k8s.io/priority-class", "high"), (QUEUE_LABEL, "research"))
+
+
+@pytest.mark.parametrize(
+    ("framework", "default", "queue", "asked", "grouped"),
+    [
+        (TENSORFLOW, "PodGroup", "research", None, True),
+        (TENSORFLOW, "PodGroup", "research", "Job", False),
+        (TENSORFLOW, "Job", "research", "PodGroup", True),
+        (TENSORFLOW, "Job", "research", None, False),
+        (TENSORFLOW, "PodGroup", None, None, False),
+        (MPI_V2BETA1, "PodGroup", "research", None, False),
+        (MPI_V2BETA1, "PodGroup", "research", "PodGroup", True),
+    ],
+)
+def test_a_setting_groups_jobs_that_do_not_choose_and_have_a_queue(framework, default, queue, asked, grouped):
+    labels, annotations = ({key: value} if value else {} for key, value in ((QUEUE_LABEL, queue), (KUEUE, asked)))
+    document = {"metadata": {"name": "mnist", "labels": labels, "annotations": annotations}}
+    found = parse.job(document, framework, JobDefaults(kueue=KueueForm(default)))
+    assert (found.grouped, parse.NO_QUEUE in found.problems) == (grouped, False)
+    assert (found.scope is RestartScope.JOB) is grouped
+
+
+def test_the_status_names_the_workload_of_the_pods():
+    first = look(JOB)
+    assert first.status.workload == "mnist-job-uid-0"
+    failed = a_pod("worker-0", "Failed", code=137, ended=5)
+    again = look(JOB, *members(JOB, failed), status=replace(running(JOB), workload="mnist-job-uid-0"), now=at(9))
+    assert again.status.workload == "mnist-job-uid-2", "that of the next pods"
+    assert look(JOB, *members(size=0), status=again.status, now=at(9)).status.workload == ""
+    ended = [a_pod(name, "Succeeded", ended=5) for name in ("chief-0", "worker-0", "worker-1")]
+    over = replace(look(ALONE, *members(ALONE, *ended), now=at(9)).status, workload="mnist-job-uid-0")
+    assert over.over
+    assert look(ALONE, status=over, now=at(9)).status.workload == "mnist-job-uid-0"
+
+
+@pytest.mark.parametrize(
+    ("job", "grouped"),
+    [
+        ({}, False),
+        ({"metadata": {"annotations": {KUEUE: "Job"}}}, False),
+        ({"metadata": {"annotations": {KUEUE: "PodGroup"}}}, True),
+        ({"metadata": {}, "status": {"kueueWorkload": "mnist-job-uid-0"}}, True),
+    ],
+)
+def test_whoever_reads_a_job_sees_that_it_is_grouped(job, grouped):
+    assert kueue_groups.is_grouped(job) is grouped
 
 
 def test_the_name_of_a_group_is_a_label_for_any_job():
