@@ -1,6 +1,6 @@
 """Runs the comparison: every contestant on a control plane of its own, in turn, several rounds; keeps the medians.
 
-The results go to build/results, and with --write into docs/performance.md.
+The results go to build/results, and with --write into docs/how-to/sizing.md.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=[*CONTESTANTS, *report.FLOORS])
     parser.add_argument("--scenario", nargs="*", default=[*SCENARIOS])
-    parser.add_argument("--write", action="store_true", help="write the results into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the results into docs/how-to/sizing.md")
     options = parser.parse_args()
     operator_program.install()
     rounds: Rounds = {name: [] for name in options.only}

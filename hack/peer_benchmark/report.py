@@ -10,7 +10,7 @@ from .contestants import TRAINSHED
 
 PEER, FULL_FLOOR = "training-operator-uncapped", "full floor"
 FLOORS = ("floor", FULL_FLOOR)
-PAGE, PICTURE = Path("docs/performance.md"), Path("docs/pictures/performance.svg")
+PAGE, PICTURE = Path("docs/how-to/sizing.md"), Path("docs/pictures/performance.svg")
 BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
 #: Medians by contestant and figure.
 Medians = dict[str, dict[str, float]]
