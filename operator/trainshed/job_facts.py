@@ -14,6 +14,7 @@ from trainshed.client import ApiError, Forbidden
 from trainshed.client.job_reader import JobKind, JobReader, NoSuchJob
 from trainshed.client.kueue_reader import read_queue
 from trainshed.client.node_reader import read_nodes
+from trainshed.fit.packing import RoomOfNode
 from trainshed.frameworks import ALL_VERSIONS
 from trainshed.plan.facts import Facts
 from trainshed.process import Clock
@@ -27,13 +28,13 @@ async def read_story(reader: JobReader, document: Document, kind: JobKind, pods:
     Raises `NoSuchJob` for a kind of another operator, and errors of the API server.
     """
     facts, queue = await asyncio.gather(read_facts(reader, document, kind, pods), read_queue(reader, document))
-    probe, absent, unsaved, set_up = await asyncio.gather(
+    probe, nodes, unsaved, set_up = await asyncio.gather(
         read_failed_probe(reader, facts),
-        read_absent(reader, facts),
+        read_nodes_without_room(reader, facts),
         read_unsaved(reader, document, facts),
         read_set_up_failure(reader, facts),
     )
-    return story.tell(facts, document, story.Beside(queue, probe, absent, unsaved, set_up))
+    return story.tell(facts, document, story.Beside(queue, probe, nodes, unsaved, set_up))
 
 
 async def read_facts(reader: JobReader, document: Document, kind: JobKind, pods: Sequence[Pod] | None = None) -> Facts:
@@ -89,16 +90,14 @@ async def _permitted(events: Awaitable[list[Document]]) -> list[Document]:
         return []
 
 
-async def read_absent(reader: JobReader, facts: Facts) -> list[str]:
-    """Return which of the resources that the scheduler misses no node offers at all; none if nodes may not be read."""
-    short = replica_states.short_of(facts)
-    if not short:
+async def read_nodes_without_room(reader: JobReader, facts: Facts) -> list[RoomOfNode]:
+    """Return the nodes as if they had no pods if a pod of the job has none; none if they may not be read."""
+    if not replica_states.unplaced_roles(facts):
         return []
     try:
-        nodes = await read_nodes(reader.rest)
+        return await read_nodes(reader.rest)
     except ApiError:
         return []
-    return [name for name in short if not any(name in node.free for node in nodes)]
 
 
 def framework_containers(document: Document, kind: JobKind) -> dict[str, str]:

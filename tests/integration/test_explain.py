@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from support.user_client import eventually
 from testbed.control_plane import ControlPlane
 
 pytestmark = pytest.mark.usefixtures("shared_operator")
+MERGE = "application/merge-patch+json"
 TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 7\nValueError: bad \x1b[31mbatch'
 
 
@@ -92,6 +94,40 @@ def test_replicas_are_shown_with_what_they_request(reader, user, kubelet: FakeKu
     *_, worker, total = done.stdout.splitlines()
     assert worker.split()[0] == "worker-1"
     assert total.split() == ["total", "<unknown>", *["4000m"] * 2, "<unknown>", *["<none>"] * 2, "16", "nvidia.com/gpu"]
+
+
+#: What the scheduler says of pods that ask for GPUs, of which a node has four; and what its reader says beside that.
+NO_ROOM = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+IN_USE = "each Worker fits on four-gpus, which is in use"
+TOO_LARGE = "each Worker asks for 8 nvidia.com/gpu; a node has at most 4 (on four-gpus)"
+
+
+@pytest.fixture
+def four_gpus(user: UserClient) -> Iterator[None]:
+    """The one node of the cluster has four GPUs."""
+    has = {"cpu": "16", "memory": "64Gi", "nvidia.com/gpu": "4", "pods": "110"}
+    user.call("POST", "/api/v1/nodes", {"metadata": {"name": "four-gpus"}})
+    user.call("PATCH", "/api/v1/nodes/four-gpus", {"spec": {"taints": []}}, MERGE)
+    user.call("PATCH", "/api/v1/nodes/four-gpus/status", {"status": {"allocatable": has, "capacity": has}}, MERGE)
+    yield
+    user.call("DELETE", "/api/v1/nodes/four-gpus")
+
+
+@pytest.mark.usefixtures("four_gpus")
+@pytest.mark.parametrize(("gpus", "told"), [("4", IN_USE), ("8", TOO_LARGE)])
+def test_what_has_no_room_is_told_from_what_is_too_large_by_who_may_read_nodes(server, user, tmp_path, gpus, told):
+    mnist = pytorchjob("mnist", Worker=1)
+    pod_spec(mnist, "Worker")["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": gpus}}
+    user.create(mnist)
+    eventually(lambda: len(user.pods()) == 1)
+    waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": NO_ROOM}
+    user.set_pod_status("mnist-worker-0", {"phase": "Pending", "conditions": [waits]})
+    eventually(lambda: user.state("PyTorchJob", "mnist") == "Created")
+    without = person(server, user, tmp_path, READS).says("explain", "mnist")
+    assert (NO_ROOM in without, "Blocked  " in without) == (True, False)
+    text = Person(server.kubeconfig, user.namespace).says("explain", "mnist")
+    assert f"Blocked      {told}\n" in text
+    assert ("start by themselves when other jobs end" in text) is (told is IN_USE)
 
 
 #: What is needed to read stacks, besides READS.

@@ -10,6 +10,8 @@ from support.queue_stories import QUEUES
 from trainshed.api.coerce import format_time
 from trainshed.api.signs import LateRank, Operations, Signs, Steps
 from trainshed.api.status import TrainerStatus
+from trainshed.fit.amounts import parsed
+from trainshed.fit.packing import RoomOfNode
 from trainshed.views.story import Beside
 
 REPLICAS = ("master-0", "worker-0", "worker-1", "worker-2")
@@ -164,7 +166,9 @@ def quota() -> tuple[Play, float]:
 
 def unschedulable() -> tuple[Play, float]:
     waits = tuple(Life(name, scheduled=None, started=None, unplaced=GPUS) for name in REPLICAS)
-    return Play(a_document(), waits, extra=every(60, 840)), 840
+    free = parsed({"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"})
+    nodes = tuple(RoomOfNode(name, {}, (), free) for name in NODES.values())
+    return Play(a_document(), waits, extra=every(60, 840), beside=Beside(nodes=nodes)), 840
 
 
 def deadline() -> tuple[Play, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial as of
 
 from support.builders import FRAMEWORKS, T0, a_job, a_pod, at, look, pods_of, run_policy, running, seen
@@ -13,6 +13,9 @@ from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Job
 from trainshed.api.objects import VOLCANO_GROUPS, Container, Dependent, Pod, TerminatedState
 from trainshed.api.status import TrainerStatus
+from trainshed.fit.amounts import parsed
+from trainshed.fit.node_selection import Taint
+from trainshed.fit.packing import RoomOfNode
 from trainshed.plan import plan
 from trainshed.plan.facts import Facts
 from trainshed.views import story
@@ -34,6 +37,7 @@ def a_training(kind: str = "PyTorchJob", limits: dict = LIMITS, **fields) -> Job
     """A job of one master and three workers, if nothing else is said; `own` are fields of its container."""
     name = FRAMEWORKS[kind].container.name
     spec = {"containers": [{"name": name, "image": IMAGE, "resources": {"limits": limits}} | fields.pop("own", {})]}
+    spec |= {"nodeSelector": fields.pop("selector")} if "selector" in fields else {}
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     replicas = {"launcher": 1, "worker": 2} if kind == "MPIJob" else {"master": 1, "worker": 3}
     return a_job(kind, **{**replicas, "template": {"spec": spec | {"volumes": volumes}}, "created": T0} | fields)
@@ -65,7 +69,7 @@ def told(job: Job, *looks: Look, until: float = 10, start: bool = False, probe: 
     second, pods, _ = looks[-1] if looks else (1, [], {})
     labels = {"kueue.x-k8s.io/queue-name": "gpus"} if job.queued else {}
     facts = Facts(seen(job, *pods, status=status, now=at(second + until)))
-    beside = Beside(queue, probe, more.pop("absent", ()), more.pop("unsaved", ""))
+    beside = Beside(queue, probe, more.pop("nodes", ()), more.pop("unsaved", ""))
     return story.tell(facts, {"metadata": {"labels": labels}, "spec": {"runPolicy": more}}, beside)
 
 
@@ -83,12 +87,24 @@ def held(reason: str, message: str = "", **fields) -> Story:
     return waits({"waiting": True, "reason": reason, "message": message}, **fields)
 
 
-def unplaced(reason: str = "Unschedulable", message: str = "", second: float = 600, absent: tuple = ()) -> Story:
+def a_node(name: str, gpus: int = 0, taint: str = "", **labels: str) -> RoomOfNode:
+    """A node without pods that has so many GPUs, 64 processors and 256Gi."""
+    free = parsed({"cpu": "64", "memory": "256Gi", "pods": "110"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {}))
+    return RoomOfNode(name, labels, (Taint(taint, "", "NoSchedule"),) if taint else (), free)
+
+
+def unplaced(
+    reason: str = "Unschedulable",
+    message: str = "",
+    second: float = 600,
+    nodes: Iterable[RoomOfNode] = (),
+    job: Job | None = None,
+) -> Story:
     """No pod has a node."""
-    job = a_training()
+    job = job or a_training()
     known = {"containers": (), "created": T0, "unplaced": reason, "unschedulable": message}
     pods = [a_pod(str(replica), "Pending", **known) for replica in job.all_replicas]
-    return told(job, (40, pods, {}), (second, pods, {}), absent=absent)
+    return told(job, (40, pods, {}), (second, pods, {}), nodes=tuple(nodes))
 
 
 def refused(reason: str, message: str, *there: str) -> Story:
@@ -311,7 +327,39 @@ STORIES: dict[str, Callable[[], Story]] = {
     "crash-loop-begins": of(loops, restarts=0, **dict(ENDED, finished=at(52))),
     "crash-loop-without-end": of(loops, None),
     "unschedulable": of(unplaced, message=GPUS),
-    "not-offered": of(unplaced, message=GPUS, absent=("nvidia.com/gpu", "example.com/fpga")),
+    "not-offered": of(unplaced, message=GPUS, nodes=[a_node("node-a"), a_node("node-b")]),
+    "larger-than-each-node": of(
+        *(unplaced, "Unschedulable", GPUS),
+        nodes=[a_node("node-a", 2), a_node("node-b", 4), a_node("node-c", 8, "team-x"), a_node("node-d")],
+    ),
+    "larger-in-two-ways": of(
+        unplaced, message=GPUS, nodes=[a_node("node-a", 4)], job=a_training(limits=LIMITS | {"memory": "1Ti"})
+    ),
+    "no-node-has-all": of(
+        *(unplaced, "Unschedulable", GPUS),
+        nodes=[a_node("node-a", 8), replace(a_node("node-b", 4), free=parsed({"memory": "2Ti", "pods": "110"}))],
+        job=a_training(limits=LIMITS | {"memory": "1Ti"}),
+    ),
+    "nodes-are-full": of(
+        unplaced, message=GPUS, nodes=[a_node("node-a", 4), *(a_node(f"gpu-{n}", 8) for n in "12345")]
+    ),
+    "gang-and-nodes-are-full": of(unplaced, message=GANG, nodes=[a_node(f"gpu-{n}", 8) for n in "1234"]),
+    "gang-beyond-all-nodes": of(unplaced, message=GANG, nodes=[a_node("gpu-1", 8), a_node("gpu-2", 16)]),
+    "beyond-all-nodes": of(
+        *(unplaced, "Unschedulable", GPUS),
+        nodes=[a_node(f"gpu-{n}", 12) for n in "12"],
+        job=replace(a_training(), groups=a_training().groups[1:]),
+    ),
+    "no-node-with-the-label": of(
+        unplaced,
+        message=f"{NODES_ARE} 4 node(s) didn't match Pod's node affinity/selector. {NO_HELP}",
+        nodes=[a_node("node-a", 8, gpu="h100"), a_node("node-b", 8, gpu="h100"), a_node("node-c", 8, "team-x")],
+        job=a_training(selector={"gpu": "a100"}),
+    ),
+    "waits-for-other-than-room": of(
+        *(unplaced, "Unschedulable", f"{NODES_ARE} 4 node(s) didn't match pod anti-affinity rules. {NO_HELP}"),
+        nodes=[a_node(f"gpu-{n}", 8) for n in "1234"],
+    ),
     "gang-without-room": of(unplaced, message=GANG),
     "gang-queue-is-full": of(unplaced, message="OverLimit: small quota has reached the allowable limit of CPU cores."),
     "scheduling-gate": of(unplaced, "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"),

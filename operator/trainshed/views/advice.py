@@ -308,9 +308,12 @@ def for_stalled(*, unknown: bool) -> str:
     return STALLED.replace("{look}", BEHIND_UNKNOWN if unknown else BEHIND_KNOWN)
 
 
-def for_waiting(reason: str, message: str = "") -> str:
-    """Return what to do about a replica that waits, or a job that is Blocked, with this reason; empty if unknown."""
-    return " ".join(filter(None, (_by_reason(reason, message), MEANWHILE.get(reason, ""))))
+def for_waiting(reason: str, message: str = "", room: str = "") -> str:
+    """Return what to do about a replica that waits, or a job that is Blocked, with this reason; empty if unknown.
+
+    `room` is what the sizes of nodes say of pods without one; empty if nothing is known of them.
+    """
+    return " ".join(filter(None, (_by_reason(reason, message, room), MEANWHILE.get(reason, ""))))
 
 
 def for_failure(failure: Failure, limit: str = "", *, over: bool, probe: str = "") -> str:
@@ -338,13 +341,13 @@ def for_probe(kind: str, probe: Document) -> str:
     return PROBE_FIGURES.format(kind=kind, figures=", ".join(figures))
 
 
-def _by_reason(reason: str, message: str) -> str:
+def _by_reason(reason: str, message: str, room: str = "") -> str:
     found = (
         text for (known, words), text in BY_MESSAGE.items() if known == reason and re.search(words, message.lower())
     )
     usual = BY_REASON.get(reason, "")
     if reason == "Unschedulable":
-        usual = for_placing(message)
+        usual = for_placing(message, room)
     elif usual == pull_advice.IMAGE:
         usual = pull_advice.for_pull(message)
     return next(found, usual)

@@ -68,6 +68,21 @@ NOT_OFFERED = (
     "the administrator whether the device plug-in runs on the nodes that have it, and whether there is a node pool "
     "with it, which an autoscaler may have to add first."
 )
+#: What is said of pods that may use no node, by their selector or by the taints of nodes.
+NO_SUCH_NODE = (
+    "No end of other jobs helps: correct nodeSelector, nodeAffinity or tolerations of the template, or ask the "
+    "administrator to label a node, or to end a cordon. kubectl get nodes --show-labels shows the labels."
+)
+#: What is said of a whole job that is larger than all nodes together.
+BEYOND_NODES = (
+    "The job never runs as a whole on these nodes, whatever else ends. Request less in the template, have fewer "
+    "replicas, or add nodes."
+)
+#: What is said of pods that are small enough for some nodes.
+FULL = (
+    "The pods are not too large for the cluster: they wait for room, and start by themselves when other jobs end. "
+    "kubectl describe nodes shows what runs there. To start sooner request less, or add nodes."
+)
 #: What the quota lacks also when nothing else runs: what the job asks for, and what is permitted.
 BEYOND_QUOTA = (
     "The job alone asks for {amounts} that a ResourceQuota of the namespace permits, so it never has room. Request "
@@ -116,15 +131,16 @@ TOO_LARGE = (
 )
 
 
-def for_placing(message: str) -> str:
+def for_placing(message: str, of_nodes: str = "") -> str:
     """Return what helps against the causes for which the scheduler finds no node; its message may have several.
 
-    What it says of preemption, at the end, is no cause of its own.
+    What it says of preemption, at the end, is no cause of its own. What the sizes of nodes say, `of_nodes`, is better
+    known than what its message says of resources.
     """
     causes, _, preemption = message.lower().partition("preemption:")
     found = [text for words, text in PLACING.items() if re.search(words, causes)]
-    if _is_too_large(causes, preemption):
-        found[0] = TOO_LARGE
+    if "insufficient" in causes and (of_nodes or _is_too_large(causes, preemption)):
+        found[0] = of_nodes or TOO_LARGE
     if TAINT in causes and not (found and re.search(OWN_TAINT, causes)):
         found.append(TOLERATION)
     return " ".join(["No node takes the pods; the scheduler's message says why.", *found]) if found else SCHEDULING

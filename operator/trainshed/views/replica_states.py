@@ -201,6 +201,13 @@ def waiting_for(facts: Facts) -> list[tuple[str, str]]:
     return [(item.reason, item.message) for item in late]
 
 
+def unplaced_roles(facts: Facts) -> set[str]:
+    """Return the roles of which a scheduler has placed a pod nowhere."""
+    pods = ((replica, pod) for replica, pod in facts.current.items() if not pod.node and not pod.over)
+    found = ((replica, problem(facts, replica, pod)) for replica, pod in pods)
+    return {replica.role for replica, known in found if known and known.reason in UNPLACED}
+
+
 def short_of(facts: Facts) -> list[str]:
     """Return the resources of which the scheduler says that nodes have too little, for pods of the job."""
     decisive = facts.status.decisive

@@ -16,16 +16,28 @@ from trainshed.api.quantities import requests
 from trainshed.api.status import Condition, ConditionType, Failure, Status
 from trainshed.client.kueue_reader import Queue
 from trainshed.fit.amounts import times, total
+from trainshed.fit.packing import RoomOfNode
 from trainshed.fit.quotas import never_fits, pod_charge
 from trainshed.plan.facts import Facts
 from trainshed.plan.messages import job_conditions, standstill
 from trainshed.plan.messages.phrases import plural, share
 from trainshed.plan.start_order import NOT_CREATED
 
-from . import advice, attempts, cluster_advice, held, kueue_queue, pull_advice, replica_states, training_story
+from . import (
+    advice,
+    attempts,
+    cluster_advice,
+    held,
+    kueue_queue,
+    node_sentences,
+    pull_advice,
+    replica_states,
+    training_story,
+)
 from .chapter import Chapter, Story
 from .durations import human
-from .replica_states import counted, short_of, waiting_for
+from .node_sentences import OfNodes
+from .replica_states import counted, waiting_for
 
 #: An operator that runs acts within this time.
 PROMPT = timedelta(seconds=60)
@@ -43,20 +55,21 @@ class Beside(msgspec.Struct, frozen=True):
     """What else is known than the job and its pods.
 
     `queue` is what Kueue says about the job, `probe` what the kubelet says of the probe because of which it killed the
-    container that failed, and `absent` are the resources that pods lack and no node offers. `unsaved` is that the last
-    checkpoint on SIGTERM was not saved in time, `set_up` what the kubelet says of the volumes or the network of a pod.
+    container that failed, and `nodes` are those of the cluster as if they were empty, if they may be read. `unsaved` is
+    that the last checkpoint on SIGTERM was not saved in time, `set_up` what the kubelet says of the volumes or the
+    network of a pod.
     """
 
     queue: Queue | None = None
     probe: str = ""
-    absent: Sequence[str] = ()
+    nodes: Sequence[RoomOfNode] = ()
     unsaved: str = ""
     set_up: str = ""
 
 
 def tell(facts: Facts, document: Document, beside: Beside = Beside()) -> Story:  # noqa: B008 - immutable
     """Return the story of a job; `document` is the job."""
-    queue, probe = beside.queue, beside.probe
+    queue, probe, of_nodes = beside.queue, beside.probe, node_sentences.about(facts, beside.nodes)
     name = f"{facts.job.kind.lower()}/{facts.job.name} -n {facts.job.namespace}"
     found = (
         ("Asked for", _asked(facts, document)),
@@ -65,11 +78,11 @@ def tell(facts: Facts, document: Document, beside: Beside = Beside()) -> Story: 
         ("Training", training_story.lines(facts)),
         ("History", (*attempts.history(facts), beside.unsaved)),
         ("Failure", attempts.failure(facts, probe)),
-        ("Blocked", (*_blocked(facts), beside.set_up and f"the kubelet says: {beside.set_up}")),
+        ("Blocked", (*_blocked(facts), *of_nodes.lines, beside.set_up and f"the kubelet says: {beside.set_up}")),
         ("Stalled", training_story.stalled(facts)),
         ("Deadline", training_story.deadline(facts)),
         ("Next", _next(facts, queue)),
-        ("What to do", (_filled(text, name, facts) for text in _advice(facts, beside))),
+        ("What to do", (_filled(text, name, facts) for text in _advice(facts, beside, of_nodes))),
     )
     chapters = ((title, tuple(map(foreign_text.one_line, filter(None, lines)))) for title, lines in found)
     return Story(
@@ -306,7 +319,7 @@ def _left(facts: Facts, begin: datetime, seconds: float) -> str:
     return human((begin + timedelta(seconds=seconds) - facts.now).total_seconds())
 
 
-def _advice(facts: Facts, beside: Beside) -> Iterator[str]:
+def _advice(facts: Facts, beside: Beside, of_nodes: OfNodes) -> Iterator[str]:
     status, decisive, queue = facts.status, facts.status.decisive, beside.queue
     if facts.job.deleting:
         return
@@ -324,7 +337,7 @@ def _advice(facts: Facts, beside: Beside) -> Iterator[str]:
         probe = _probe(facts, status.failure, beside.probe)
         yield advice.for_failure(status.failure, status.limit_exceeded, over=status.over, probe=probe)
     else:
-        yield _not_offered(facts, beside.absent) or _while_it_waits(facts, decisive)
+        yield _while_it_waits(facts, decisive, of_nodes)
 
 
 def _probe(facts: Facts, failure: Failure, said: str) -> str:
@@ -340,13 +353,10 @@ def _probe(facts: Facts, failure: Failure, said: str) -> str:
     return advice.for_probe(f"{kind} probe", next(filter(None, known), {}))
 
 
-def _not_offered(facts: Facts, absent: Sequence[str]) -> str:
-    names = [name for name in short_of(facts) if name in absent]
-    return cluster_advice.NOT_OFFERED.format(names=" nor ".join(names)) if names else ""
-
-
-def _specific(facts: Facts, reason: str, message: str) -> str:
+def _specific(facts: Facts, reason: str, message: str, of_nodes: OfNodes) -> str:
     """Return what to do about a reason by what else is known of the job; empty if that does not matter."""
+    if reason in replica_states.UNPLACED and of_nodes.advice:
+        return of_nodes.advice
     if advice.BY_REASON.get(reason) == pull_advice.IMAGE and all(found := replica_states.without_image(facts)):
         return pull_advice.for_pull(message, *found)
     return _no_quota(facts, reason, message)
@@ -361,7 +371,7 @@ def _no_quota(facts: Facts, reason: str, message: str) -> str:
     return cluster_advice.BEYOND_QUOTA.format(amounts=found, job="{job}") if found else ""
 
 
-def _while_it_waits(facts: Facts, decisive: Condition) -> str:
+def _while_it_waits(facts: Facts, decisive: Condition, of_nodes: OfNodes) -> str:
     """Return what to do about a job that is Blocked or runs: about what it waits for, or failures that come again."""
     status = facts.status
     if (stalled := status.condition(ConditionType.STALLED)) and stalled.true:
@@ -369,7 +379,8 @@ def _while_it_waits(facts: Facts, decisive: Condition) -> str:
     reasons = [(decisive.reason, decisive.message)] if decisive.type is ConditionType.BLOCKED else []
     reasons += waiting_for(facts)
     reasons += [(item.reason, item.message) for item in status.waiting if item.reason == NOT_CREATED]
-    if found := next(filter(None, (_specific(facts, *one) or advice.for_waiting(*one) for one in reasons)), ""):
+    texts = (_specific(facts, *one, of_nodes) or advice.for_waiting(*one, of_nodes.room) for one in reasons)
+    if found := next(filter(None, texts), ""):
         return found
     if any(item.container for item in status.waiting):
         return advice.BESIDE

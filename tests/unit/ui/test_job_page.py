@@ -32,7 +32,11 @@ UNDERSTOOD = {
         "master-0 runs the same image, so its name is right: look at gpu-node-03",
     ),
     "quota": ("Blocked", "exceeded quota: gpus", "asks for 32 of the 24 requests.nvidia.com/gpu"),
-    "unschedulable-gpu": ("Blocked", "4 Insufficient nvidia.com/gpu", "Request less, add nodes, or wait"),
+    "unschedulable-gpu": (
+        "Blocked",
+        "each Master and Worker fits on gpu-node-01, gpu-node-02, gpu-node-03 and 1 more (4 in total), which are",
+        "start by themselves when other jobs end",
+    ),
     "crash-loop": ("Blocked", "ValueError: bad batch: label 10 is out of range", "Fix the program: trainshed logs"),
     "oom-killed": ("Failed", "worker-1 on gpu-node-03 was OOMKilled (limit 64Gi)", "Raise resources.limits.memory"),
     "evicted": (
