@@ -6,11 +6,16 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
-from support.builders import T0, a_pod, at, run_policy, running, seen
+from support.builders import FRAMEWORKS, T0, a_pod, at, run_policy, running, seen
 from support.job_stories import IMAGE, STORIES, a_training, fails, ready, told
+from support.prepared_jobs import NAMESPACE, prepared
 from support.replace import replace
 from trainshed import client
+from trainshed.api import parse
+from trainshed.api.coerce import format_time
+from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import Container, TerminatedState
 from trainshed.api.status import Retries, TrainerStatus
 from trainshed.api.time_spent import JobPhase, TimeSpent
@@ -24,6 +29,8 @@ from trainshed.views.story import Story
 WAITED, AGAIN = "not lost in a queue or suspended", "training that was done again took"
 FILES, PAGE = Path(__file__).parent / "stories", Path(__file__).parents[3] / "docs" / "commands.md"
 TEN_JOBS = PAGE.with_name("ten-jobs.md")
+#: The jobs of docs/ten-jobs.md; the last one there shows what `trainshed stacks` prints.
+EXPLAINED = {name: job for name, job in prepared().items() if " explain " in job.command}
 #: The stories that docs/commands.md shows, by their titles there.
 SHOWN = {
     "A ResourceQuota has no room": "quota",
@@ -59,6 +66,38 @@ def test_there_are_no_other_stories():
     assert sorted(path.stem for path in FILES.iterdir()) == sorted(STORIES)
     page = re.findall(r"^### ([^\n]+)\n\n```\n(.+?\n)```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert dict(page) == {title: (FILES / f"{case}.txt").read_text() for title, case in SHOWN.items()}
+
+
+def chapters(text: str) -> dict[str, str]:
+    """The lines of each chapter of a story, by its title; those of the headline by an empty one."""
+    found, title = {"": text.splitlines()[0]}, ""
+    for line in filter(None, text.splitlines()[1:]):
+        title = line[:13].strip() or title
+        found[title] = "\n".join(filter(None, (found.get(title), line[13:])))
+    return found
+
+
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_a_job_of_the_page_is_told_in_the_form_of_a_story(name: str):
+    every = (one for text in EXPLAINED[name].manifests for one in yaml.safe_load_all(text))
+    document = next(one for one in every if one["metadata"]["name"] == name and "pytorchReplicaSpecs" in one["spec"])
+    document["metadata"] |= {"namespace": NAMESPACE, "uid": name, "creationTimestamp": format_time(T0)}
+    job = parse.job(document, FRAMEWORKS["PyTorchJob"], JobDefaults())
+    told = chapters(as_printed(story.tell(Facts(seen(job)), document)))
+    shown = chapters(EXPLAINED[name].shown)
+    assert shown["Asked for"] == told["Asked for"]
+    sentences = (*story.HEADLINES.values(), story.QUEUED)
+    forms = [re.sub(r"\\\{\w+\\\}", ".*", re.escape(one)) for one in sentences]
+    assert any(re.fullmatch(f"PyTorchJob {NAMESPACE}/{name} {form}", shown[""]) for form in forms)
+    known = list(dict.fromkeys(title for path in FILES.iterdir() for title in chapters(path.read_text())))
+    order = ("", "Asked for", "Queue", "Replicas", "Training", "History", "Failure", "Blocked", "Next", "What to do")
+    assert [title for title in order if title in shown] == list(shown)
+    assert set(shown) <= set(known)
+
+
+def test_nine_jobs_of_the_page_are_explained_and_the_last_one_has_stacks():
+    assert [name for name in prepared() if name not in EXPLAINED] == ["hangs"]
+    assert len(EXPLAINED) == 9
 
 
 def test_the_ten_jobs_are_told_what_to_do_as_the_stories_are():
