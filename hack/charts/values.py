@@ -67,7 +67,8 @@ def values_file() -> str:
         prefix = f"{indent}# "
         if len(value.path) == 1:
             lines.append("")
-        lines += textwrap.wrap(value.description, WIDTH, initial_indent=prefix, subsequent_indent=prefix)
+        wrapped = textwrap.wrap(value.description, WIDTH - len(prefix), break_on_hyphens=False)
+        lines += [prefix + line for line in wrapped]
         lines.append(f"{indent}{value.path[-1]}:{'' if value.group else f' {value.default}'}")
     return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
 

@@ -100,7 +100,7 @@ def test_every_annotation_exists(page: Path):
 
 
 def test_every_annotation_is_documented():
-    page = (ROOT / "docs" / "annotations.md").read_text()
+    page = (ROOT / "docs" / "api-reference.md").read_text()
     assert {name for name in annotation_names() - {job_annotations.PREFIX} if f"| `{name}` |" not in page} == set()
 
 

@@ -128,7 +128,7 @@ TO_TRAINJOB = {
     "annotation": LossKind(
         "metadata.annotations[trainshed.dev/*]",
         "Trainer does not know it",
-        "see docs/annotations.md for what it does",
+        "see docs/api-reference.md#annotations for what it does",
     ),
     "containers": LossKind(
         "spec.*ReplicaSpecs[*].template.spec.containers",
