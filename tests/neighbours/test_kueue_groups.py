@@ -26,7 +26,9 @@ LONG = 240
 @pytest.fixture(scope="module")
 def kueue(bed: Bed) -> Iterator[Kueue]:
     """Kueue as its manifests install it, but that it knows no kind of kubeflow.org."""
-    with Kueue.installed(bed.plane, bed.services, bed.folder / "kueue", integrations={"frameworks": ["pod"]}) as kueue:
+    alone = {"leaderElect": False}  # it would end where a machine with much else to do lets it miss its Lease
+    settings = {"integrations": {"frameworks": ["pod"]}, "leaderElection": alone}
+    with Kueue.installed(bed.plane, bed.services, bed.folder / "kueue", **settings) as kueue:
         yield kueue
 
 
@@ -161,3 +163,32 @@ def test_with_the_setting_jobs_queue_as_groups_without_the_annotation(bed, user,
         assert names == set(groups(user))
     assert other.stop() == 0
     operator.start()
+
+
+def test_a_job_is_scaled_suspended_resumed_and_deleted(bed, user, kubelet):
+    queues, person = Queues(user, 3), Person(bed.kubeconfig, user.namespace)
+    elastic = grouped(job("PyTorchJob", "mnist", Worker=2))
+    elastic["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 3}
+
+    def runs(count: int) -> bool:
+        pods = [pod for pod in user.pods("mnist") if pod["status"]["phase"] == "Running"]
+        return len(pods) == count == queues.usage() and user.state("PyTorchJob", "mnist") == "Running"
+
+    with kubelet(lambda _: Times()) as nodes:
+        user.create(elastic)
+        eventually(lambda: runs(2), LONG)
+        for count in (3, 1):
+            done = person.run("scale", "mnist", "--replicas", str(count))
+            assert done.stderr.startswith("All replicas restart as another group"), done.stderr
+            eventually(lambda count=count: runs(count), LONG)
+        assert person.says("suspend", "mnist") == "pytorchjob/mnist suspended\n"
+        eventually(lambda: user.pods() == [] and queues.usage() == 0, LONG)
+        user.create(grouped(job("JAXJob", "other", Worker=3)))
+        eventually(lambda: user.state("JAXJob", "other") == "Running", LONG)
+        assert person.says("resume", "mnist") == "pytorchjob/mnist resumed\n"
+        eventually(lambda: "waits for Kueue's admission" in person.says("explain", "mnist"), LONG)
+        user.delete_job("JAXJob", "other")
+        eventually(lambda: runs(1), LONG)
+        user.delete_job("PyTorchJob", "mnist")
+        eventually(lambda: user.pods() == [] and queues.usage() == 0 and not groups(user), LONG)
+    assert nodes.peak <= 3

@@ -72,7 +72,7 @@ def _roles(job: Document, field: str, role: str) -> tuple[Mapping[str, Any], str
 
 def _notes(job: Document, kind: JobKind, *, is_queued: bool) -> list[str]:
     """Return what the new number does to pods that run."""
-    from trainshed.api import parse  # noqa: PLC0415 - as above
+    from trainshed.api import kueue_groups, parse  # noqa: PLC0415 - as above
     from trainshed.api.framework import JobDefaults  # noqa: PLC0415
     from trainshed.api.job import RestartScope  # noqa: PLC0415
     from trainshed.job_facts import framework_of  # noqa: PLC0415
@@ -82,7 +82,11 @@ def _notes(job: Document, kind: JobKind, *, is_queued: bool) -> list[str]:
     if is_queued:
         stops = "" if found.policy.suspend else "stops the job, and "
         return [f"Kueue {stops}starts it at its new size when its queue has room for all of it."]
-    if found.policy.suspend or framework.hooks.scope(found) is RestartScope.REPLICA:
+    if found.policy.suspend:
+        return []
+    if kueue_groups.is_grouped(job):
+        return ["All replicas restart as another group, for which Kueue has to have quota."]
+    if framework.hooks.scope(found) is RestartScope.REPLICA:
         return []
     again = f"trainshed restart {with_namespace(job)} begins with the new"
     return [f"Pods that run keep the size that they began with: {again}."]
