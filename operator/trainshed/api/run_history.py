@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
 
@@ -28,7 +29,7 @@ class RunHistory(msgspec.Struct, frozen=True, omit_defaults=True):
     `reports` has a job's field `status.trainerStatus` as it was from time to time, by the uid of the job.
     """
 
-    ended: datetime
+    ended: Annotated[datetime, msgspec.Meta(tz=True)]
     jobs: tuple[Document, ...]
     pods: tuple[LastPod, ...] = ()
     events: tuple[Document, ...] = ()
@@ -42,4 +43,7 @@ def encode(history: RunHistory) -> bytes:
 
 def decode(content: bytes) -> RunHistory:
     """Return the history that JSON has; raises `msgspec.DecodeError`."""
-    return msgspec.json.decode(content, type=RunHistory)
+    try:
+        return msgspec.json.decode(content, type=RunHistory)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise msgspec.DecodeError(str(error)) from error

@@ -251,7 +251,9 @@ def parse_status(document: Document) -> Status:
         scaled_down_to=_parse_counts(found.get("scaledDownTo")),
         time_spent=parse_time_spent(found),
         limit_exceeded=limit if (limit := text_of(found, "limitExceeded")) in LIMITS else "",
-        recent_restarts=tuple(filter(None, map(parse_restart, as_sequence(found.get("recentRestarts"))))),
+        recent_restarts=tuple(
+            filter(None, map(parse_restart, as_sequence(found.get("recentRestarts"))[-MAX_RECENT_RESTARTS:]))
+        ),
         waiting=tuple(filter(None, map(_parse_waiting, as_sequence(found.get("waiting"))))),
         trainer=training.parse_stored(found["trainerStatus"]) if "trainerStatus" in found else None,
         stragglers=tuple(map(_parse_straggler, as_sequence(found.get("stragglers"))[:MAX_STRAGGLERS])),

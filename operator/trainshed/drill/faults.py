@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -128,10 +130,16 @@ class BadScript(Exception):
     """A script cannot be used. The message says where and why."""
 
 
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a pipe has perhaps no writer
+
+
 def read(path: Path) -> Script:
     """Return the script in a file; raises `BadScript`."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise BadScript(f"{path}: is no file")  # a pipe or a device might never end
             content = file.read(LARGEST + 1)
         if len(content) > LARGEST:
             raise BadScript(f"{path}: has more than {LARGEST >> 10} KiB")

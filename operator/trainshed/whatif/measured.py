@@ -18,6 +18,15 @@ from trainshed.views.durations import rounded
 
 #: Signals end a program with codes from here on; without any code of its own a failure counts as a kill.
 KILLED = 137
+#: The least and the most of each value that a job can have shown, in seconds; anyone may have written a status.
+TEN_YEARS = 10 * 365 * 86_400
+TIMES = dict.fromkeys(("mtbf", "checkpoint-every", "run-time"), (1, TEN_YEARS))
+POSSIBLE = TIMES | {
+    "start-up": (0, TEN_YEARS),
+    "restart-cost": (0, TEN_YEARS),
+    "program-failures": (0, 1),
+    "exit-code": (1, 255),
+}
 #: A run of fewer seconds says little: whole seconds are coarse for it, and a failure or two are no rate.
 SHORT = 600
 
@@ -87,7 +96,9 @@ def measures(uid: str, status: Status, now: datetime, *, size: int, together: bo
         known.append(Measure("run-time", trained + left, why))
     else:
         unknown.append(("run-time", "it has not succeeded, and does not say how much remains"))
-    return JobMeasures(tuple(known), tuple(unknown), tuple(_doubts(spent.total(*ALL_RUN))))
+    possible = [one for one in known if POSSIBLE[one.option][0] <= one.value <= POSSIBLE[one.option][1]]
+    unknown += [(one.option, "its status has what no job can have shown") for one in known if one not in possible]
+    return JobMeasures(tuple(possible), tuple(unknown), tuple(_doubts(spent.total(*ALL_RUN))))
 
 
 def _doubts(ran: float) -> Iterator[str]:

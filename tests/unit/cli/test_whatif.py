@@ -174,6 +174,45 @@ def test_a_folder_of_another_number_of_jobs_is_refused(kept, names, error):
     assert error in result.output
 
 
+LOTS = {"time": "2026-01-01T00:00:00Z", "replica": "\x1b[31m", "exitCode": 10**30, "recoverySeconds": -(10**30)}
+HOSTILE = {
+    "nothing": {},
+    "numbers": {"timeSpent": {"runningSeconds": 10**30, "schedulingSeconds": -5, "since": "9999-12-31T23:59:59Z"}},
+    "no numbers": {"timeSpent": {"runningSeconds": 1e308, "phase": [], "since": "x"}, "trainerStatus": "x"},
+    "restarts": {"recentRestarts": [LOTS] * 100_000, "timeSpent": {"runningSeconds": 9}},
+    "other types": {"recentRestarts": {"a": 1}, "timeSpent": [1], "conditions": 5, "failure": "x", "retry": []},
+    "remains": {"trainerStatus": {"lastUpdatedTime": "2026-01-01T00:00:00Z", "estimatedRemainingSeconds": 10**30}},
+}
+
+
+@pytest.mark.parametrize("status", HOSTILE.values(), ids=HOSTILE)
+def test_a_status_that_no_job_has_is_survived(kept, status):
+    words = ("--run-time", "1h", "--histories", "2", "--processes", "1")
+    result = whatif("--like", kept("mnist", status=SHOWN | status), *words)
+    assert result.exit_code == 0, result.output
+    assert "\x1b" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"ended": "2026-01-01T00:00:00", "jobs": []}', "Expected `datetime` with a timezone component"),
+        (b'{"ended": 1e308, "jobs": []}', "Expected `datetime`"),
+        (b'{"ended": "2026-01-01T00:00:00Z", "jobs": [{"kind": ' + b"[" * 10_000, "recursion"),
+        (b'{"ended": "2026-01-01T00:00:00Z", "jobs": [{"kind": "\xff"}]}', "utf-8"),
+        (b'{"ended": "2026-01-01T00:00:00Z", "jobs": [{"kind": "\x1b[31m"}]}', "invalid"),
+        (b"\0" * 1000, "invalid character"),
+        (b'{"ended": "2026-01-01T00:00:00Z", "jobs": [5]}', "Expected `object`"),
+    ],
+)
+def test_a_history_that_no_run_has_written_is_refused(tmp_path, content, said):
+    (tmp_path / run_history.FILE).write_bytes(content)
+    result = whatif("--like", str(tmp_path), "--run-time", "1h")
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: ")
+    assert (said in result.output, result.output.count("\n")) == (True, 1), result.output
+
+
 def test_without_a_job_there_is_nothing_to_ask_about(tmp_path):
     assert "name the files of jobs with -f" in whatif("--run-time", "1d").output
     assert "only --like asks a cluster" in whatif("--run-time", "1d", "--context", "c").output

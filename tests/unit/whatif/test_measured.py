@@ -116,6 +116,27 @@ def test_a_short_run_says_that_it_says_little(seconds, said):
     assert [one.partition(",")[0] for one in found.doubts] == said
 
 
+MOST = 2**31 - 1
+IMPOSSIBLE = {
+    "start-up": Status(time_spent=replace(SPENT, seconds={JobPhase.SCHEDULING: MOST, JobPhase.RUNNING: 9})),
+    "restart-cost": Status(recent_restarts=(a_restart(0, MOST),), time_spent=SPENT),
+    "mtbf": Status(
+        recent_restarts=tuple(a_restart(n, total_running_seconds=MOST) for n in range(MAX_RECENT_RESTARTS)),
+        time_spent=SPENT,
+    ),
+    "exit-code": Status(recent_restarts=(a_restart(0, code=MOST),), time_spent=SPENT),
+    "checkpoint-every": Status(recent_restarts=(a_restart(0, lost_work_seconds=MOST),), time_spent=SPENT),
+    "run-time": Status((RUNNING,), trainer=TrainerStatus(at(0), remaining_seconds=MOST), time_spent=SPENT),
+}
+
+
+@pytest.mark.parametrize("option", IMPOSSIBLE)
+def test_what_no_job_can_have_shown_is_not_taken(option):
+    found = of(IMPOSSIBLE[option])
+    assert found.value(option) is None
+    assert dict(found.unknown)[option] == "its status has what no job can have shown"
+
+
 def test_a_job_that_has_not_run_shows_nothing():
     found = of(Status())
     assert found.known == found.doubts == ()
