@@ -169,6 +169,7 @@ constraints: venv ## Update and pin all dependencies with hashes. Takes minutes.
 	$(LOCK) --output-file=build.txt build.in
 	$(LOCK) --output-file=release.txt release.in
 	$(LOCK) --output-file=sdk.txt sdk.in
+	$(LOCK) --output-file=kfp.txt kfp.in
 	$(LOCK) --output-file=docs.txt docs.in
 	$(LOCK) --output-file=demo.txt demo.in
 	$(LOCK) --output-file=audit.txt audit.in
@@ -184,7 +185,7 @@ LOCK := ../$(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe
 
 .PHONY: clean
 clean: ## Remove environments, caches and build output. Keeps the cluster.
-	@rm -rf .venv .venv-demo .venv-sdk .venv-docs .venv-audit .venv-mutation .venv-sbom .venv-release .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist operator/*.egg-info
+	@rm -rf .venv .venv-demo .venv-sdk .venv-kfp .venv-docs .venv-audit .venv-mutation .venv-sbom .venv-release .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist operator/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: sizes
@@ -321,7 +322,7 @@ test-hugging-face: venv ## Let an unmodified Trainer of Hugging Face report its 
 	$(call took,test-hugging-face)
 
 .PHONY: test-neighbours
-test-neighbours: venv ## Run the operator beside the real programs of neighbours, built from source. TESTS="tests/neighbours/test_kueue.py" selects tests.
+test-neighbours: venv .venv-kfp/.ready ## Run the operator beside the real programs of neighbours, built from source. TESTS="tests/neighbours/test_kueue.py" selects tests.
 	@$(PY) -m pytest -v -m neighbours $(RERUNS) $(or $(TESTS),tests/neighbours)
 	$(call took,test-neighbours)
 
@@ -342,7 +343,7 @@ test-sdk-suite: venv venv-sdk ## Run the own end-to-end tests of training-operat
 	$(call took,test-sdk-suite)
 
 .PHONY: test-neighbours-short
-test-neighbours-short: venv ## Run the tests beside Kueue, kube-scheduler and evaluators of conditions but for the long ones. The first time builds Kueue.
+test-neighbours-short: venv .venv-kfp/.ready ## Run the tests beside Kueue, kube-scheduler and evaluators of conditions but for the long ones. The first time builds Kueue.
 	@$(PY) -m pytest -q -n 2 --dist loadfile -m "neighbours and not long" $(RERUNS) tests/neighbours
 	$(call took,test-neighbours-short)
 
