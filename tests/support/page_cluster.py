@@ -32,7 +32,10 @@ SERVED = {
     "/api/v1/nodes": {
         "metadata": {},
         "items": [
-            {"metadata": {"name": f"n-{number}"}, "status": {"allocatable": {"nvidia.com/gpu": "8", "cpu": "96"}}}
+            {
+                "metadata": {"name": f"n-{number}"},
+                "status": {"allocatable": {"nvidia.com/gpu": "8", "cpu": "96", "pods": "110"}},
+            }
             for number in range(640)
         ],
     },

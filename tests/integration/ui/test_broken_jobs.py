@@ -55,7 +55,9 @@ def is_wider_than_the_window(page: Page) -> bool:
 def test_the_page_of_a_broken_job_is_for_all_readers_and_all_widths(reader: Visitor, name):
     page = reader.open(f"{BASE}/{name}")
     expect(page.locator(".job-state")).to_be_visible()
-    assert Axe().run(page).response["violations"] == []
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        assert Axe().run(page).response["violations"] == []
     page.set_viewport_size({"width": 360, "height": 800})
     assert not is_wider_than_the_window(page)
     screenshots(page, f"broken-{name}")

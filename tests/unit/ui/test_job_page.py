@@ -287,5 +287,7 @@ def test_the_pages_of_a_job_that_is_stalled_name_the_rank_that_is_behind_if_it_i
     play, now = WELL["stalled-rank"]()
     file, frame = play.file(now), PageFrame(at(now))
     assert "rank 2 (mnist-worker-1 on gpu-node-03) is behind, and the others wait for it" in str(job.page(file, frame))
-    assert "▼ behind" in str(ranks.page(file, frame))
+    found = Page(str(ranks.page(file, frame))).text
+    assert ["▼ worker-1" in found, "▼ behind" in found, "no progress for 20m" in found] == [True] * 3
+    assert ["Pace" in page_of(name).text for name in ("stalled-rank", "healthy")] == [False, True]
     assert "which rank is behind is not known" in page_of("stalled").text

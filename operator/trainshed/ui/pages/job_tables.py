@@ -11,7 +11,7 @@ from htpy import progress as progress_bar
 
 from trainshed.api.foreign_text import one_line
 from trainshed.api.objects import JOB_NAME_LABEL, Phase
-from trainshed.api.status import Condition, Status
+from trainshed.api.status import Condition, ConditionType, Status
 from trainshed.ui.model import JobFile, LocalPlace, PageFrame
 from trainshed.ui.seen_facts import lives_of
 from trainshed.views import rows as view_rows
@@ -97,6 +97,7 @@ def progress(status: Status) -> Element | None:
     if report is None:
         return None
     left = report.remaining_seconds if status.trains else None
+    pace = None if status.true(ConditionType.STALLED) else report.steps_per_second
     total = f" of {report.total_steps:,}" if report.total_steps else ""
     pairs = (
         (
@@ -104,7 +105,7 @@ def progress(status: Status) -> Element | None:
             f"{report.step:,}{total}" if report.step is not None else "",
         ),
         ("Epoch", f"{report.epoch:g}" if report.epoch is not None else ""),
-        ("Pace", f"{report.steps_per_second:g} steps/s" if report.steps_per_second else ""),
+        ("Pace", f"{pace:g} steps/s" if pace else ""),
         ("Remaining", human(left) if left is not None else ""),
         ("Last report", layout.at(report.updated)),
     )

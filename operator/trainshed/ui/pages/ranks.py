@@ -29,8 +29,8 @@ SORTS = {"replica": "Replica", "node": "Node", "state": "State", "restarts": "Re
 MOST_ROWS = 1_000
 #: What stands for the node of a replica that has none.
 NOWHERE = "no node"
-#: The chapter of the story that says which ranks lag.
-TRAINING = "Training"
+#: The chapters of the story that say which ranks are behind or lag.
+TOLD = ("Training", "Stalled")
 
 
 def page(file: JobFile, frame: PageFrame, query: Query = NOTHING) -> Element:
@@ -53,7 +53,7 @@ def live(file: JobFile, now: datetime, query: Query = NOTHING) -> Element:
 
 def _training(file: JobFile) -> Element | None:
     chapters = file.story.chapters if file.story else ()
-    lines = [line for one in chapters if one.title == TRAINING for line in one.lines]
+    lines = [line for one in chapters if one.title in TOLD for line in one.lines]
     return section(aria_label="Training")[(p[line] for line in lines)] if lines else None
 
 
@@ -143,7 +143,7 @@ def _row(found: History, scale: Scale, row: Row, late: set[str]) -> Element:
     restarts = _restarts(row)
     does = timeline.does(row)
     return tr(class_="straggler" if behind else None)[
-        th(".replica", scope="row")[row.name],
+        th(".replica", scope="row")[span(".late", aria_hidden="true")["▼ "] if behind else None, row.name],
         td(".node", title=node_of(row))[node_of(row)],
         td(".restarts.number")[str(restarts) if restarts else ""],
         td(".plot")[timeline.plot_of(found, scale, row)],
