@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterable
 from functools import partial as of
 
 from support.builders import FRAMEWORKS, T0, a_job, a_pod, at, look, pods_of, run_policy, running, seen
-from support.queue_stories import GANG, NO_HELP, NODES_ARE, POLICY, QUEUES, RUNTIME, WEBHOOK, in_queue
+from support.queue_stories import GANG, POLICY, QUEUES, RUNTIME, WEBHOOK, in_queue
 from support.replace import replace
 from trainshed.api.actions import LostPod, Snapshot
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Job
 from trainshed.api.objects import VOLCANO_GROUPS, Container, Dependent, Pod, TerminatedState
 from trainshed.api.status import TrainerStatus
-from trainshed.fit.amounts import parsed
-from trainshed.fit.node_selection import Taint
 from trainshed.fit.packing import RoomOfNode
 from trainshed.plan import plan
 from trainshed.plan.facts import Facts
@@ -85,12 +83,6 @@ def waits(*containers: dict, second: float = 150, until: float = 10, job: Job | 
 def held(reason: str, message: str = "", **fields) -> Story:
     """The container of one pod waits for this reason."""
     return waits({"waiting": True, "reason": reason, "message": message}, **fields)
-
-
-def a_node(name: str, gpus: int = 0, taint: str = "", **labels: str) -> RoomOfNode:
-    """A node without pods that has so many GPUs, 64 processors and 256Gi."""
-    free = parsed({"cpu": "64", "memory": "256Gi", "pods": "110"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {}))
-    return RoomOfNode(name, labels, (Taint(taint, "", "NoSchedule"),) if taint else (), free)
 
 
 def unplaced(
@@ -327,52 +319,10 @@ STORIES: dict[str, Callable[[], Story]] = {
     "crash-loop-begins": of(loops, restarts=0, **dict(ENDED, finished=at(52))),
     "crash-loop-without-end": of(loops, None),
     "unschedulable": of(unplaced, message=GPUS),
-    "not-offered": of(unplaced, message=GPUS, nodes=[a_node("node-a"), a_node("node-b")]),
-    "larger-than-each-node": of(
-        *(unplaced, "Unschedulable", GPUS),
-        nodes=[a_node("node-a", 2), a_node("node-b", 4), a_node("node-c", 8, "team-x"), a_node("node-d")],
-    ),
-    "larger-in-two-ways": of(
-        unplaced, message=GPUS, nodes=[a_node("node-a", 4)], job=a_training(limits=LIMITS | {"memory": "1Ti"})
-    ),
-    "no-node-has-all": of(
-        *(unplaced, "Unschedulable", GPUS),
-        nodes=[a_node("node-a", 8), replace(a_node("node-b", 4), free=parsed({"memory": "2Ti", "pods": "110"}))],
-        job=a_training(limits=LIMITS | {"memory": "1Ti"}),
-    ),
-    "nodes-are-full": of(
-        unplaced, message=GPUS, nodes=[a_node("node-a", 4), *(a_node(f"gpu-{n}", 8) for n in "12345")]
-    ),
-    "gang-and-nodes-are-full": of(unplaced, message=GANG, nodes=[a_node(f"gpu-{n}", 8) for n in "1234"]),
-    "gang-beyond-all-nodes": of(unplaced, message=GANG, nodes=[a_node("gpu-1", 8), a_node("gpu-2", 16)]),
-    "beyond-all-nodes": of(
-        *(unplaced, "Unschedulable", GPUS),
-        nodes=[a_node(f"gpu-{n}", 12) for n in "12"],
-        job=replace(a_training(), groups=a_training().groups[1:]),
-    ),
-    "no-node-with-the-label": of(
-        unplaced,
-        message=f"{NODES_ARE} 4 node(s) didn't match Pod's node affinity/selector. {NO_HELP}",
-        nodes=[a_node("node-a", 8, gpu="h100"), a_node("node-b", 8, gpu="h100"), a_node("node-c", 8, "team-x")],
-        job=a_training(selector={"gpu": "a100"}),
-    ),
-    "waits-for-other-than-room": of(
-        *(unplaced, "Unschedulable", f"{NODES_ARE} 4 node(s) didn't match pod anti-affinity rules. {NO_HELP}"),
-        nodes=[a_node(f"gpu-{n}", 8) for n in "1234"],
-    ),
     "gang-without-room": of(unplaced, message=GANG),
     "gang-queue-is-full": of(unplaced, message="OverLimit: small quota has reached the allowable limit of CPU cores."),
     "scheduling-gate": of(unplaced, "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"),
     "missing-claim": of(unplaced, message='0/4 nodes are available: persistentvolumeclaim "data" not found.'),
-    "unbound-volume": of(
-        unplaced, message="0/4 nodes are available: pod has unbound immediate PersistentVolumeClaims."
-    ),
-    "no-label": of(unplaced, message=f"{NODES_ARE} 4 node(s) didn't match Pod's node affinity/selector. {NO_HELP}"),
-    "no-label-and-no-room": of(
-        *(unplaced, "Unschedulable"),
-        f"{NODES_ARE} 1 node(s) had untolerated taint {{node-role.kubernetes.io/control-plane: }}, 1 Insufficient cpu,"
-        f" 2 node(s) didn't match Pod's node affinity/selector. {NO_HELP}",
-    ),
     "no-scheduler": of(unplaced, ""),
     "startup-deadline-ahead": of(held, "ImagePullBackOff", PULL, job=a_training(startup_deadline=600)),
     "startup-deadline": of(held, "ImagePullBackOff", PULL, job=a_training(startup_deadline=120)),

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from support import job_stories
 from support.builders import FRAMEWORKS, T0, a_pod, at, run_policy, running, seen
-from support.job_stories import IMAGE, STORIES, a_training, fails, ready, told
+from support.job_stories import IMAGE, a_training, fails, ready, told
+from support.node_stories import NODE_STORIES
 from support.prepared_jobs import NAMESPACE, prepared
 from support.replace import replace
 from trainshed import client
@@ -26,6 +28,7 @@ from trainshed.views import advice, pull_advice, replica_states, story
 from trainshed.views.lost_time import SINCE_CHECKPOINT
 from trainshed.views.story import Story
 
+STORIES = job_stories.STORIES | NODE_STORIES
 WAITED, AGAIN = "not lost in a queue or suspended", "training that was done again took"
 FILES, PAGE = Path(__file__).parent / "stories", Path(__file__).parents[3] / "docs" / "commands.md"
 TEN_JOBS = PAGE.with_name("ten-jobs.md")
