@@ -22,7 +22,7 @@ from datetime import datetime
 from enum import Enum, auto
 from pathlib import Path
 
-from trainshed.local.launcher.process_tree import ROUND, ROUNDS, kill_if, parents_first, processes, variables
+from trainshed.local.launcher.process_tree import ROUND, ROUNDS, kill_found, variables
 from trainshed.local.runtimes.replaced_paths import remove_links
 
 from .mounts import mounts_below
@@ -288,20 +288,18 @@ def kill_marked(run: str) -> None:
 
     They may start others meanwhile, so that it looks again until it finds none, some times.
     """
-    wanted = f"{MARK}={run}".encode()
+    mark = f"{MARK}={run}".encode()
+
+    def wanted(pid: int) -> int | None:
+        try:
+            if Path(f"/proc/{pid}").stat().st_uid != os.geteuid():
+                return 0
+        except FileNotFoundError as error:
+            raise ProcessLookupError(error.errno, error.strerror) from error
+        found = variables(pid)
+        return None if found is None else mark in found
+
     for _ in range(ROUNDS):
-        found = {pid: marked for pid in parents_first(processes()) if (marked := _has_mark(pid, wanted)) is not False}
-        if not found:
+        if not kill_found(wanted):
             return
-        for pid in found:
-            kill_if(pid, lambda pid: _has_mark(pid, wanted) is True)
         time.sleep(ROUND)
-
-
-def _has_mark(pid: int, wanted: bytes) -> bool | None:
-    """Return whether a process has a mark, None while that cannot be seen."""
-    with contextlib.suppress(OSError):
-        if Path(f"/proc/{pid}").stat().st_uid == os.geteuid():
-            found = variables(pid)
-            return None if found is None else wanted in found
-    return False

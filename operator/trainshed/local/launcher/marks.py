@@ -8,7 +8,7 @@ import resource
 import secrets
 from collections.abc import Collection, Iterable, Iterator
 
-from .process_tree import descends, kill_if, look, parents_first, variables
+from .process_tree import descends, kill_found, variables
 
 #: RLIMIT_LOCKS, by which Linux has limited nothing since 2.4.25. A process keeps it in a new session or group, without
 #: its parent, and without its variables, and can only lower it.
@@ -50,17 +50,23 @@ class Marks:
 
         Those are all of them while a process may be of any: one that begins another program shows no mark.
         """
-        names = os.listdir("/proc") if os.path.isdir("/proc/self") else ()  # noqa: PTH112, PTH208 - as `process_tree`
-        known = {pid: self._number(pid) for pid in map(int, filter(str.isdecimal, names))}
-        found = {pid: look(pid) for pid, number in known.items() if number and number not in living}
-        for pid in parents_first(found):
-            kill_if(pid, lambda pid: self._number(pid) == known[pid])
-        if any(number is None and descends(pid, os.getpid()) for pid, number in known.items()):
-            return frozenset(range(1, self._last + 1)) - {*living}
-        return frozenset(number for pid, number in known.items() if number and found.get(pid))
+
+        def wanted(pid: int) -> int | None:
+            number = self._number(pid)
+            if number is None:
+                return None if descends(pid, os.getpid()) else 0
+            return 0 if number in living else number
+
+        left = kill_found(wanted)
+        if None in left:
+            return frozenset({*range(1, self._last + 1)}.difference(living))
+        return frozenset(number for number in left if number)
 
     def _number(self, pid: int) -> int | None:
-        """Return the number of the container of a process, 0 without one of this launcher; None if it is not known."""
+        """Return the number of the container of a process, 0 without one of this launcher; None if it is not known.
+
+        Raises ProcessLookupError if it has ended.
+        """
         limits = [*_of_limit(pid)] if self._limited else []
         if (own := self._own(limits)) or (self._limited and not self._is_others(limits)):
             return own
@@ -78,7 +84,7 @@ class Marks:
 
 
 def _of_limit(pid: int) -> Iterator[int]:
-    with contextlib.suppress(OSError):  # it has ended, or acts as another user
+    with contextlib.suppress(PermissionError):  # it acts as another user
         yield resource.prlimit(pid, LIMIT)[1]
 
 

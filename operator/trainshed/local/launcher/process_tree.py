@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-#: The flag of a process of the kernel, of which /proc/PID/stat tells (proc(5)).
-PF_KTHREAD = 0x200000
+#: The flag of a process of the kernel, of which /proc/PID/stat tells (proc(5)), and where that has its variables.
+PF_KTHREAD, OF_KERNEL = 0x200000, -1
 #: Rounds of killing what is left; each kills all, so that more than one is only needed against fork bombs. Seconds
 #: between two.
 ROUNDS, ROUND = 50, 0.02
@@ -24,11 +25,32 @@ class ProcessStat:
     began: int
 
 
+def visit(examine: Callable[[Sequence[int]], bool]) -> None:
+    """Call `examine` with the pids of all processes, in order, where /proc shows them.
+
+    A list is old at once: one that has ended before it was examined may have started another. So `examine` returns
+    whether it has met such a one, and gets the pids that are new then.
+    """
+    seen: set[int] = set()
+    for _ in range(ROUNDS):
+        names = os.listdir("/proc") if os.path.isdir("/proc/self") else ()  # noqa: PTH112, PTH208 - as `isolation`
+        new = {int(name) for name in names if name.isdecimal()} - seen
+        if not new or not examine(sorted(new)):
+            return
+        seen |= new
+
+
 def processes() -> dict[int, ProcessStat]:
     """Return all processes by their pids, where /proc shows them."""
-    names = os.listdir("/proc") if os.path.isdir("/proc/self") else ()  # noqa: PTH112, PTH208 - as `isolation`
-    found = {int(name): look(int(name)) for name in names if name.isdecimal()}
-    return {pid: process for pid, process in found.items() if process}
+    known: dict[int, ProcessStat] = {}
+
+    def examine(pids: Sequence[int]) -> bool:
+        found = {pid: process for pid in pids if (process := look(pid))}
+        known.update(found)
+        return len(found) < len(pids)
+
+    visit(examine)
+    return known
 
 
 def look(pid: int) -> ProcessStat | None:
@@ -42,20 +64,28 @@ def look(pid: int) -> ProcessStat | None:
 def variables(pid: int) -> list[bytes] | None:
     """Return the variables that a process of this user has begun with, where /proc shows them, such as `A=1`.
 
-    None while it begins another program: then the kernel shows it without any for a moment.
+    None while it begins another program: then the kernel shows it without any for a moment. Raises ProcessLookupError
+    if it has ended.
     """
-    with contextlib.suppress(OSError):
+    try:
         before = _variables_at(pid)
+        if before == OF_KERNEL:
+            return []
         if found := Path(f"/proc/{pid}/environ").read_bytes():
             return found.split(b"\0")
         return None if before == 0 or _variables_at(pid) != before else []
-    return []
+    except FileNotFoundError as error:
+        raise ProcessLookupError(error.errno, error.strerror) from error
+    except PermissionError:
+        return []
 
 
 def _variables_at(pid: int) -> int:
-    """Return where a process has its variables; 0 while it begins another program, -1 if it has none."""
+    """Return where a process has its variables; 0 while it begins another program."""
     fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    return -1 if fields[0] == b"Z" or int(fields[6]) & PF_KTHREAD else int(fields[47])
+    if fields[0] == b"Z":
+        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+    return OF_KERNEL if int(fields[6]) & PF_KTHREAD else int(fields[47])
 
 
 def pids_of(pid: int) -> list[int]:
@@ -143,8 +173,8 @@ def kill_if(pid: int, is_meant: Callable[[int], bool]) -> None:
         except OSError:  # an old kernel, or too many open files
             handle = None
     try:
-        if is_meant(pid):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if is_meant(pid):
                 if handle is None:
                     os.kill(pid, signal.SIGKILL)
                 else:
@@ -152,3 +182,34 @@ def kill_if(pid: int, is_meant: Callable[[int], bool]) -> None:
     finally:
         if handle is not None:
             os.close(handle)
+
+
+def kill_found(wanted: Callable[[int], int | None]) -> frozenset[int | None]:
+    """Kill the processes for which `wanted` returns a number that is not 0, parents first; return these numbers.
+
+    None, also in what is returned, means that it is not known yet. What it finds has not ended when it returns, and may
+    have started more: only a call that finds nothing is the last. `wanted` may raise ProcessLookupError.
+    """
+    left: set[int | None] = set()
+
+    def examine(pids: Sequence[int]) -> bool:
+        found: dict[int, int] = {}
+        any_has_ended = False
+        for pid in pids:
+            try:
+                number = wanted(pid)
+            except ProcessLookupError:
+                any_has_ended = True
+                continue
+            if number is None:
+                left.add(None)
+            elif number:
+                found[pid] = number
+        known = {pid: look(pid) for pid in found}
+        left.update(found[pid] for pid, process in known.items() if process)
+        for pid in parents_first(known):
+            kill_if(pid, lambda pid: wanted(pid) == found[pid])
+        return any_has_ended or bool(found)
+
+    visit(examine)
+    return frozenset(left)

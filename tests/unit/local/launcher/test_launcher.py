@@ -20,7 +20,9 @@ from trainshed.local.launcher import marks
 from trainshed.local.launcher.marks import LIMIT
 from trainshed.local.runtimes.launcher_client import PROGRAM
 
-SOON = 60
+SOON = 300
+#: The launcher, which waits for what a container has left however slow the machine is.
+PATIENT = PROGRAM.replace("main()", f"sys.modules[main.__module__].LEFT = {SOON}; main()")
 #: A replica that says which process it has left in a session of its own.
 LEAVES = "setsid sh -c 'echo $$; exec sleep 99' & wait"
 #: Signals process 1, which belongs to another user, as if it were a container; the number 0 does it no harm.
@@ -69,7 +71,7 @@ class Peer:
 def launcher(prepare: str = "") -> Iterator[Peer]:
     near, far = socket.socketpair()
     near.settimeout(SOON)
-    command = [sys.executable, "-I", "-S", "-c", prepare + PROGRAM, "processes", str(far.fileno())]
+    command = [sys.executable, "-I", "-S", "-c", prepare + PATIENT, "processes", str(far.fileno())]
     with near, subprocess.Popen(command, pass_fds=[far.fileno()], stderr=subprocess.PIPE) as process:
         far.close()
         try:
@@ -157,6 +159,7 @@ INNER = INNER.format(folder=str(Path(marks.__file__).parents[3]))
 #: What containers leave when they end, or at SIGTERM.
 UNLIMITED = f"import resource; resource.setrlimit({LIMIT}, (0, 0)); "
 BEGUN = "echo begun; exec sleep 99"
+HOPS = 'setsid sh -c "$0" "$0" & sleep 0.01'
 LEFT = {
     "a session": f"setsid sh -c '{BEGUN}' & sleep 0.2",
     "a group, whose shell has a next command": f"(timeout 60 sh -c '{BEGUN}'; echo NEXT) & sleep 0.2",
@@ -165,6 +168,7 @@ LEFT = {
     "at SIGTERM": "sh -c 'setsid sleep 99; echo NEXT' & sleep 0.2; kill -TERM $$; sleep 1",
     "a daemon": "setsid sh -c 'setsid sh -c \"setsid sleep 99 & exit\" & exit' & sleep 0.2",
     "a program that forks all the time": "setsid sh -c 'while :; do sh -c \"sleep 0.01\"; done' & sleep 0.2",
+    "a program that is another process all the time": f"setsid sh -c {shlex.quote(HOPS)} {shlex.quote(HOPS)} & sleep 0.2",
     "what a launcher in it has started": f"{shlex.quote(sys.executable)} -I -S -c {shlex.quote(INNER)} & sleep 0.5",
     "no variables": "env -i setsid sleep 99 & sleep 0.2",
     "no variables and no parent": "env -i setsid sh -c 'sleep 99 & exit' & sleep 0.2",
