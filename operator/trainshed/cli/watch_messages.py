@@ -71,6 +71,7 @@ class Messenger:
             self._services[f"service {number} ({url.partition('://')[0]})"] = service
         self._reader, self._now = reader, Clock().now
         self._told = dict[str, Notified]()
+        self._later = dict[str, asyncio.TimerHandle]()
         self._waiting = asyncio.Queue[tuple[WatchMessage, News]](MOST_WAITING)
 
     def begin(self, notices: Iterable[WatchMessage]) -> None:
@@ -80,12 +81,18 @@ class Messenger:
                 self._note(item.uid, item.news)
 
     def take(self, item: WatchMessage) -> None:
-        """Send what is new of a job, in its turn."""
+        """Send what is new of a job, in its turn, or later if it is still so then."""
+        if handle := self._later.pop(item.uid, None):
+            handle.cancel()
         if item.news is None:
             return
-        now = self._now()
+        now = max(self._now(), item.news.since)  # the clock of the operator may be before this one
         when = due(item.news, self._told.get(item.uid), now, NOTIFY_STATES)
-        if when is None or when > now:
+        if when is None:
+            return
+        if when > now:
+            seconds = (when - now).total_seconds()
+            self._later[item.uid] = asyncio.get_running_loop().call_later(seconds, self.take, item)
             return
         self._note(item.uid, item.news)
         try:
@@ -96,11 +103,14 @@ class Messenger:
     @asynccontextmanager
     async def sending(self) -> AsyncIterator[None]:
         """Send messages meanwhile."""
-        task = asyncio.create_task(self._send_all())
-        try:
-            yield
-        finally:
-            task.cancel()
+        async with asyncio.TaskGroup() as tasks:  # an error ends the watch, which would be silent about it
+            task = tasks.create_task(self._send_all())
+            try:
+                yield
+            finally:
+                task.cancel()
+                for handle in self._later.values():
+                    handle.cancel()
 
     def _note(self, uid: str, news: News) -> None:
         before = self._told.get(uid)

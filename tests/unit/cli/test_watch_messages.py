@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from unittest import mock
 
 import pytest
 from click.testing import CliRunner
@@ -14,6 +16,7 @@ from trainshed.api.job import JobKey
 from trainshed.cli import cli, watch_messages
 from trainshed.cli.connection import ClusterOptions, connected
 from trainshed.cli.watch_messages import Messenger, WatchMessage
+from trainshed.notify import news
 from trainshed.notify.news import News
 
 RESOURCES = {"resources": [{"kind": "PyTorchJob", "name": "pytorchjobs"}]}
@@ -23,8 +26,24 @@ NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 def seen(state: str, since: float = 0, uid: str = "u") -> WatchMessage:
     """What a watch sees of a job in a state, since so many seconds after noon."""
-    news = News(state, NOW + timedelta(seconds=since)) if state else None
-    return WatchMessage(JobKey("ml", "PyTorchJob", "mnist"), uid, news, f"pytorchjob/mnist is {state}")
+    found = News(state, NOW + timedelta(seconds=since)) if state else None
+    return WatchMessage(JobKey("ml", "PyTorchJob", "mnist"), uid, found, f"pytorchjob/mnist is {state}")
+
+
+@pytest.fixture
+async def messenger(tmp_path) -> AsyncIterator[Messenger]:
+    """One whose messages go nowhere; `sent` has the uids of their jobs."""
+    with listed_cluster(tmp_path, {}) as kubeconfig:
+        async with connected(ClusterOptions(str(kubeconfig), "", "ml")) as cluster:
+            found = Messenger(cluster.reader, [SERVICE])
+            found.sent = asyncio.Queue()
+
+            async def send_all() -> None:
+                while True:
+                    await found.sent.put((await found._waiting.get())[0].uid)
+
+            found._send_all = send_all
+            yield found
 
 
 async def test_what_is_known_or_sent_is_not_sent_again(tmp_path, monkeypatch, capsys):
@@ -41,8 +60,34 @@ async def test_what_is_known_or_sent_is_not_sent_again(tmp_path, monkeypatch, ca
             messenger.take(seen("Running", uid="last"))
             waiting = [messenger._waiting.get_nowait() for _ in range(messenger._waiting.qsize())]
     states = ["Running", "Restarting", "Running", "Failed"]
-    assert [(news.state, item.uid) for item, news in waiting] == [(state, "u") for state in states]
+    assert [(found.state, item.uid) for item, found in waiting] == [(state, "u") for state in states]
     assert capsys.readouterr().err == "Not sent: pytorchjob/mnist is Running: too many messages wait\n"
+
+
+async def test_what_is_new_is_sent_although_the_clock_of_the_operator_is_before_this_one(messenger):
+    messenger._now = lambda: NOW
+    messenger.take(seen("Failed", 90))
+    assert messenger._waiting.get_nowait()[1].state == "Failed"
+
+
+async def test_a_job_that_still_restarts_after_a_while_is_sent_again(messenger, monkeypatch):
+    monkeypatch.setattr(news, "TOGETHER", timedelta(seconds=0.2))
+    begun = asyncio.get_running_loop().time()
+    messenger._now = lambda: NOW + timedelta(seconds=asyncio.get_running_loop().time() - begun)
+    async with messenger.sending():
+        for item in (seen("Restarting"), seen("Restarting", 0.1), seen("Restarting", uid="v")):
+            messenger.take(item)
+        messenger.take(seen("Restarting", 0.1, uid="v"))
+        messenger.take(seen("", uid="v"))
+        sent = [await messenger.sent.get() for _ in range(3)]
+    assert sent == ["u", "v", "u"], "a job that has no news any more is not sent again"
+
+
+async def test_an_error_of_what_sends_ends_the_watch(messenger):
+    messenger._send_all = mock.AsyncMock(side_effect=LookupError)
+    with pytest.raises(ExceptionGroup):
+        async with messenger.sending():
+            await asyncio.Event().wait()
 
 
 async def test_a_message_that_is_not_taken_is_named_without_its_url(tmp_path, capfd):
