@@ -159,7 +159,7 @@ INNER = INNER.format(folder=str(Path(marks.__file__).parents[3]))
 #: What containers leave when they end, or at SIGTERM.
 UNLIMITED = f"import resource; resource.setrlimit({LIMIT}, (0, 0)); "
 BEGUN = "echo begun; exec sleep 99"
-HOPS = 'setsid sh -c "$0" "$0" & sleep 0.01'
+HOPS = shlex.quote('[ "${1:-0}" -gt 2000 ] || setsid sh -c "$0" "$0" $((${1:-0} + 1)) & sleep 0.01')
 LEFT = {
     "a session": f"setsid sh -c '{BEGUN}' & sleep 0.2",
     "a group, whose shell has a next command": f"(timeout 60 sh -c '{BEGUN}'; echo NEXT) & sleep 0.2",
@@ -168,7 +168,7 @@ LEFT = {
     "at SIGTERM": "sh -c 'setsid sleep 99; echo NEXT' & sleep 0.2; kill -TERM $$; sleep 1",
     "a daemon": "setsid sh -c 'setsid sh -c \"setsid sleep 99 & exit\" & exit' & sleep 0.2",
     "a program that forks all the time": "setsid sh -c 'while :; do sh -c \"sleep 0.01\"; done' & sleep 0.2",
-    "a program that is another process all the time": f"setsid sh -c {shlex.quote(HOPS)} {shlex.quote(HOPS)} & sleep 0.2",
+    "a program that is another process all the time": f"setsid sh -c {HOPS} {HOPS} & sleep 0.2",
     "what a launcher in it has started": f"{shlex.quote(sys.executable)} -I -S -c {shlex.quote(INNER)} & sleep 0.5",
     "no variables": "env -i setsid sleep 99 & sleep 0.2",
     "no variables and no parent": "env -i setsid sh -c 'sleep 99 & exit' & sleep 0.2",
