@@ -14,7 +14,7 @@ from trainshed.api.framework import Framework
 from trainshed.client.transport import Request
 from trainshed.config import from_settings
 from trainshed.controller.manager import Operator
-from trainshed.controller.observer import Observer, Observers
+from trainshed.controller.observer import Background, Observers
 from trainshed.frameworks import served
 from trainshed.memory.garbage_collector import GarbageCollector
 from trainshed.memory.server import Server
@@ -114,17 +114,25 @@ class OperatorProcess:
         self.operator: Operator | None = None
         self.transport: SimulatedTransport | None = None
         #: Makes what hears of the decisions of a process, if that is wanted.
-        self.listener: Callable[[], Observer] | None = None
+        self.listener: Callable[[], Background] | None = None
         self._loop = loop
         self._server = server
         self._network = network
         self._frameworks = frameworks
         self._process: object = None
+        #: Called at the end of a process, and whether it has ended by itself.
+        self.on_end: Callable[[bool], None] = lambda _clean: None
+        self.on_freeze: Callable[[], None] = lambda: None
 
     @property
     def running(self) -> bool:
         """Whether there is a process; it may be frozen."""
         return self.operator is not None
+
+    @property
+    def process(self) -> str:
+        """The name of the process that was started last."""
+        return f"{self.name}-{self.starts}"
 
     @property
     def ahead(self) -> float:
@@ -135,7 +143,7 @@ class OperatorProcess:
         """Start a process; it runs when the loop does."""
         assert not self.running, f"{self.name} is running"
         self.starts += 1
-        self._process = f"{self.name}-{self.starts}"
+        self._process = self.process
         self._skew_at_start = self.clock_skew
         self.transport = SimulatedTransport(self._loop, self._server, self._network, self.name, OPERATOR)
         self._in_process().run(self._begin)
@@ -149,6 +157,7 @@ class OperatorProcess:
             return
         self.transport.disconnect(arrives)
         self._loop.kill(self._process)
+        self.on_end(False)
         self.operator = self.transport = None
 
     def stop(self) -> asyncio.Task[None]:
@@ -178,13 +187,17 @@ class OperatorProcess:
         self.operator._lag_monitor.run = asyncio.Event().wait  # type: ignore[method-assign,assignment]
         if self.listener:
             hears = self.listener()
+            self.operator._beside = (*self.operator._beside, hears)
             for namespaced in self.operator._caches.all.values():
                 namespaced.reconciler._metrics = Observers(namespaced.reconciler._metrics, hears)
         self._loop.create_task(self.operator.start())
 
     async def _end(self) -> None:
-        if self.operator is not None:
-            await self.operator.stop()
+        if (ending := self.operator) is None:
+            return
+        await ending.stop()
+        if self.operator is ending:  # it may have been asked twice, and another process have begun
+            self.on_end(True)
             self.operator = self.transport = None
 
 

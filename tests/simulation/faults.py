@@ -47,6 +47,7 @@ class Faults:
             "image error": lambda step: setattr(nodes, "image_error", step.how),
             "delay terminations": lambda step: nodes.delay_terminations(step.how),
             "fail write": self._fail_write,
+            "fail record": lambda step: network.fail_record(WriteFault(step.how[1], step.how[0])),
             "outage": self._outage,
             "slow responses": lambda step: network.delay_responses(step.how),
             "break watch": lambda step: self._end_watch(step, StreamEnd(broken=True)),
@@ -58,6 +59,7 @@ class Faults:
             "stale list": lambda step: network.serve_stale_lists(step.how),
             "kill": self._kill,
             "kill at write": lambda step: network.fail_write(step.how[0], WriteFault(step.how[1], kills=True)),
+            "kill at record": lambda step: network.fail_record(WriteFault(step.how, kills=True)),
             "stop": self._stop_operator,
             "partition": self._partition,
             "step clock": self._step_clock,
@@ -186,6 +188,7 @@ class Faults:
         if operator.running:
             self._network.injected["freeze"] += 1
             self._silence_for(step.how)
+            operator.on_freeze()
             operator.freeze()
             self._cluster.later(step.how, operator.thaw)
 

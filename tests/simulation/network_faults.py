@@ -9,6 +9,7 @@ from random import Random
 
 from trainshed.client.transport import Request
 
+from .decision_rings import uid_of
 from .transport import LATENCY, RESET, EventOutcome, RequestOutcome, StreamEnd, error_event, error_response
 
 REASONS = {
@@ -54,12 +55,19 @@ class FaultyNetwork:
         self._slow = self._delay = 0.0
         self._duplicates_left = 0
         self._stale_lists: deque[int] = deque()
+        self._record_faults: deque[WriteFault] = deque()
+        #: Called with each request for the decisions about a job, and its outcome.
+        self.records: Callable[[Request, RequestOutcome], None] = lambda _request, _outcome: None
 
     # --------------------------------------------------------------------------------------------- faults of a schedule
 
     def fail_write(self, number: int, fault: WriteFault) -> None:
         """Inject this fault at a write; the next one has number 1."""
         self._write_faults[self._writes + number] = fault
+
+    def fail_record(self, fault: WriteFault) -> None:
+        """Inject this fault at the next write of decisions about a job."""
+        self._record_faults.append(fault)
 
     def stop_server(self, seconds: float) -> None:
         """Answer nothing for this time."""
@@ -86,7 +94,7 @@ class FaultyNetwork:
         self._stale_lists.extend([versions] * 3)
 
     def clear(self) -> None:
-        """End all faults."""
+        """End all faults but those at the next writes of decisions, which may be half a minute away."""
         self._write_faults.clear()
         self._stale_lists.clear()
         self._partitioned_until.clear()
@@ -97,6 +105,12 @@ class FaultyNetwork:
 
     def exchange(self, process: str, request: Request) -> RequestOutcome:
         """Return the outcome of a request."""
+        outcome = self._outcome(process, request)
+        if uid_of(request):
+            self.records(request, outcome)
+        return outcome
+
+    def _outcome(self, process: str, request: Request) -> RequestOutcome:
         now = self.time()
         if now < self._partitioned_until.get(process, 0.0):
             self.injected["partition"] += 1
@@ -112,6 +126,8 @@ class FaultyNetwork:
             self._writes += 1
             if fault := self._write_faults.pop(self._writes, None):
                 return self._fail(process, fault)
+            if self._record_faults and uid_of(request):
+                return self._fail(process, self._record_faults.popleft())
         if request.verb == "GET" and self._stale_lists and "limit" in request.query and "continue" not in request.query:
             self.injected["stale list"] += 1
             behind = max(100, self.version() - self._stale_lists.popleft())

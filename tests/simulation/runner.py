@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from random import Random
 from typing import Any
@@ -17,9 +18,11 @@ from support.audit.change import OPERATOR, USER, Change, Request, Violation
 from support.audit.final_state import RunEnd
 from support.pod_statuses import ended
 from support.virtual_time import TooManySteps
+from trainshed.controller.observer import Background
 from trainshed.frameworks import served
 
 from .cluster import Cluster, OperatorProcess
+from .decision_rings import DecisionRings, Listener, is_ring
 from .faults import Faults
 from .kept_decisions import KeptDecisions
 from .network_faults import FaultyNetwork
@@ -115,13 +118,17 @@ class Run:
         self._refused = (0.0, 0.0)
         self._counts: Counter[str] = Counter()
         self._kept: list[KeptDecisions] = []
+        self._rings = DecisionRings(self._cluster.now, schedule.seed)
+        self._network.records = self._rings.on_exchange
         observe_changes(self._cluster.server, self._observe)
         observe_requests(self._cluster.server, self._observe_request)
+        self._cluster.server.listeners.append(self._rings.on_request)
 
     def report(self) -> Report:
         """Execute all steps, end all faults, wait until the cluster is quiet, and let the auditor finish."""
         try:
-            self._execute()
+            with self._rings.settings():
+                self._execute()
         except TooManySteps as error:
             self._violation("V8", "the cluster", str(error))
             self._cluster.loop.max_steps += MAX_STEPS  # the operators need some steps to end
@@ -129,6 +136,9 @@ class Run:
             self._violation("V10", "the operator", f"{error.get('message')}: {error.get('exception')!r}")
         self._cluster.loop.errors.clear()
         self._cluster.close()
+        for problem in self._rings.problems:
+            self._violation("V17", "the recorded decisions", problem)
+        self._counts += self._rings.counts
         for kept in self._kept:
             self._counts += kept.counts
             for wrong in kept.wrong:
@@ -147,7 +157,10 @@ class Run:
             operator.settings["leader_elect"] = self._schedule.operators > 1
             operator.settings["track_results"] = self._track_results
             operator.settings["gang_scheduler"] = self._schedule.gang
-            operator.listener = self._listener
+            operator.settings["record_decisions"] = "Annotated"
+            operator.listener = partial(self._listener, operator)
+            operator.on_end = partial(self._ended, operator)
+            operator.on_freeze = partial(self._rings.freezes, operator.name)
             operator.settings["services"] = "Replica" if self._schedule.seed % SERVICE_FORMS else "Job"
             operator.start()
         for step in self._schedule.steps:
@@ -165,6 +178,8 @@ class Run:
         if self._schedule.finish:
             self._finish()
             self._wait_until_quiet(self._cluster.now())
+        self._rings.wait(self._cluster.loop.run_for)
+        self._rings.check()
         self._start_new_operator()
         faults = sum(self._network.injected.values()) + len(self._schedule.steps)
         starts = sum(operator.starts for operator in self._cluster.operators)
@@ -238,10 +253,13 @@ class Run:
         self._cluster.loop.run_for(NEW_OPERATOR)
         self._auditor.at_rest(since)
 
-    def _listener(self) -> KeptDecisions:
+    def _listener(self, operator: OperatorProcess) -> Background:
         """Return what keeps the decisions of a process, each process its own."""
         self._kept.append(KeptDecisions(EVERY))
-        return self._kept[-1]
+        return Listener(self._rings, operator.process, self._kept[-1])
+
+    def _ended(self, operator: OperatorProcess, clean: bool) -> None:
+        self._rings.ended(operator.process, clean=clean)
 
     def _kill(self, process: str, seconds: float) -> None:
         operator = next(operator for operator in self._cluster.operators if operator.name == process)
@@ -257,7 +275,8 @@ class Run:
 
     def _observe(self, change: Change) -> None:
         self._changes.append(change)
-        if change.plural not in ("leases", "events"):
+        self._rings.on_change(change)
+        if change.plural not in ("leases", "events") and not is_ring(change.object):
             self._last_change = change.at
         if change.actor == USER:
             self._last_by_user = change.at
@@ -266,7 +285,8 @@ class Run:
     def _observe_request(self, actor: str, request: Request) -> None:
         if actor == OPERATOR:
             self._requests.append(request)
-            if _finds_hidden_pod(request) or (request.status in REFUSALS and request.writes):
+            about_jobs = "/configmaps" not in request.path
+            if _finds_hidden_pod(request) or (request.status in REFUSALS and request.writes and about_jobs):
                 self._last_refusal = request.at
                 if request.status != HTTPStatus.CONFLICT:
                     first, last = self._refused

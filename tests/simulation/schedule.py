@@ -10,7 +10,7 @@ from typing import Any
 Setting = tuple[str, Any]
 
 SCOPE, ON_DISRUPTION = "trainshed.dev/restart-scope", "trainshed.dev/on-disruption"
-TRACK_RESULTS, SERVICES = "trainshed.dev/track-results", "trainshed.dev/services"
+TRACK_RESULTS, SERVICES, RECORD = "trainshed.dev/track-results", "trainshed.dev/services", "trainshed.dev/record"
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 CONTAINERS = {"TFJob": "tensorflow", "PyTorchJob": "pytorch", "XGBoostJob": "xgboost", "PaddleJob": "paddle"}
 REPLICA_SPECS = {

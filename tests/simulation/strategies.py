@@ -18,6 +18,7 @@ from .nodes import DISRUPTIONS, IMAGE_ERRORS, REJECTIONS
 from .schedule import (
     ON_DISRUPTION,
     QUEUE_NAME,
+    RECORD,
     REPLICA_SPECS,
     SCOPE,
     SERVICES,
@@ -98,11 +99,13 @@ INTERFERENCE: Mapping[str, Values] = {
     "occupy name": _one_of("pods", "services"),
     "delete foreign objects": NOTHING,
     "create foreign pod": NOTHING,
+    "change record": _one_of("delete", "change"),
 }
 RESPONSES: Mapping[str, Values] = {
     "fail write": st.tuples(st.integers(1, 4), _one_of(409, 429, 500, 503, 504, 403, 0), _one_of("before", "after")),
     "outage": _one_of(0.5, 5.0, 20.0, 120.0),
     "slow responses": _one_of(0.2, 2.0, 9.0),
+    "fail record": st.tuples(_one_of(409, 429, 500, 503, 504, 403, 0), _one_of("before", "after")),
     "quota": _one_of(0, 1, 2, 3),
     "no quota": NOTHING,
 }
@@ -118,6 +121,7 @@ WATCHES: Mapping[str, Values] = {
 OPERATORS: Mapping[str, Values] = {
     "kill": _one_of(0.0, 0.5, 3.0, 20.0),
     "kill at write": st.tuples(st.integers(1, 5), _one_of("before", "after", "answered")),
+    "kill at record": _one_of("before", "after", "answered"),
     "stop": _one_of(0.0, 3.0),
     "partition": _one_of(1.0, 12.0, 40.0),
     "step clock": _one_of(-600.0, -30.0, 30.0, 600.0),
@@ -228,6 +232,8 @@ def _annotations(draw: Draw, *, special: bool) -> Iterator[Setting]:
         yield QUEUE_NAME, "research"
     if draw(_percent(25)):
         yield SERVICES, "Job"
+    if draw(_percent(12)):
+        yield RECORD, "Decisions"
     for deadline in DEADLINES if special else ():
         if draw(_percent(30)):
             yield deadline

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from support.audit.api_fields import INDEX, ROLE, owner
+from support.audit.api_fields import INDEX, ROLE, owner, recorded
 from support.audit.change import USER
 from trainshed.api import parse
 from trainshed.api.framework import JobDefaults
@@ -57,6 +57,7 @@ class Users:
             "occupy name": self._occupy_name,
             "delete foreign objects": lambda _: self.delete_foreign_objects(),
             "create foreign pod": self._create_foreign_pod,
+            "change record": self._change_record,
             "quota": self._quota,
             "no quota": lambda _: self.remove_quota(),
         }
@@ -72,6 +73,8 @@ class Users:
         for prefix, plural in OWNED:
             for found in self._cluster.server.objects(plural, NAMESPACE):
                 labels = found["metadata"].get("labels", {})
+                if recorded(found):
+                    continue  # it is of a job, which does not control it
                 path = f"{prefix}/namespaces/{NAMESPACE}/{plural}/{found['metadata']['name']}"
                 if owner(found) and found["metadata"].get("finalizers"):
                     name = found["metadata"]["ownerReferences"][0]["name"]
@@ -155,6 +158,14 @@ class Users:
         references = [{**own, "name": request.name, "uid": job["metadata"]["uid"]}]
         labels = {JOB: request.name, ROLE: role, INDEX: index}
         self._make("pods", {"name": f"{request.name}-{role}-{index}", "labels": labels, "ownerReferences": references})
+
+    def _change_record(self, step: Step) -> None:
+        """Delete the decisions about a job, or add something to them."""
+        rings = [one for one in self._cluster.server.objects("configmaps", NAMESPACE) if recorded(one)]
+        if found := _selected(rings, step):
+            change = {"binaryData": {"part-00000077": "AAAA"}} if step.how == "change" else {}
+            path = f"{CORE}/configmaps/{found['metadata']['name']}"
+            self._ask("PATCH" if change else "DELETE", path, change)
 
     def _make(self, plural: str, metadata: Object) -> None:
         pod = {"containers": [{"name": "main", "image": "x"}]}

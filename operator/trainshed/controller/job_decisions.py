@@ -64,20 +64,29 @@ class _Loaded(msgspec.Struct):
     metadata: Document | None
 
 
+class _Waiting(msgspec.Struct):
+    """A decision that waits for a write, and how many before it were lost since the one that is kept before it."""
+
+    snapshot: Snapshot
+    plan: Plan
+    missed: int
+
+
 class _Recorded(msgspec.Struct):
     """A job whose decisions are recorded, with those that wait for a write, which is `due` at some time."""
 
     job: Job
     due: datetime
-    #: No process has decided about the job before, so that there is no ConfigMap of it.
+    #: No process seems to have decided about the job before, so that nobody asks whether there is a ConfigMap of it.
+    #: One may have ended before it has stored a status.
     is_new: bool
     #: Another process has decided before the next decision.
     restarted: bool
-    waiting: deque[tuple[Snapshot, Plan]] = msgspec.field(default_factory=deque)
+    waiting: deque[_Waiting] = msgspec.field(default_factory=deque)
     loaded: _Loaded | None = None
     rule: str = ""
     delay: timedelta = EVERY
-    #: How many are in the ring and not stored yet, and how many were lost since the last one that is in it.
+    #: How many are in the ring and not stored yet, and how many were lost since the last one that is kept.
     unstored: int = 0
     missed: int = 0
     ended: bool = False
@@ -85,12 +94,22 @@ class _Recorded(msgspec.Struct):
 
     def put(self, snapshot: Snapshot, plan: Plan) -> bool:
         """Let a decision wait; return whether another one is lost for it: the first that did nothing, or the first."""
-        self.waiting.append((snapshot, plan))
+        self.waiting.append(_Waiting(snapshot, plan, self.missed))
+        self.missed = 0
         if len(self.waiting) <= MOST_WAITING:
             return False
-        del self.waiting[next((n for n, (_, one) in enumerate(self.waiting) if not one.actions), 0)]
-        self.missed += 1
+        place = next((n for n, one in enumerate(self.waiting) if not one.plan.actions), 0)
+        lost = self.waiting[place]
+        del self.waiting[place]
+        self.lose(lost, place)
         return True
+
+    def lose(self, one: _Waiting, place: int) -> None:
+        """Let the decision that waits at a place, or else the next one, say that the one before it is lost."""
+        if place < len(self.waiting):
+            self.waiting[place].missed += 1 + one.missed
+        else:
+            self.missed += 1 + one.missed
 
 
 class JobDecisions(Background):
@@ -125,9 +144,11 @@ class JobDecisions(Background):
         if found is None or found.job.uid != job.uid:
             is_new = not snapshot.status.conditions
             found = self._jobs[job.key] = _Recorded(job, snapshot.now, is_new=is_new, restarted=not is_new)
-        if found.refused or not worth_keeping(snapshot, plan, found.rule):
+        # The first decision after a restart: if it does nothing, a new leader would write about every job for it.
+        rule, found.rule = found.rule or (plan.rule if found.restarted else ""), plan.rule
+        if found.refused or not worth_keeping(snapshot, plan, rule):
             return
-        found.job, found.rule = job, plan.rule
+        found.job = job
         if job.uid not in self._waiting:
             found.due = self._now() + EVERY
             self._waiting[job.uid] = found
@@ -198,7 +219,7 @@ class JobDecisions(Background):
         self._count(KEPT, found.unstored)
         found.unstored, found.delay, found.is_new = 0, EVERY, False
         if not found.waiting:
-            self._waiting.pop(found.job.uid, None)
+            self._drop(found)
         elif not found.ended:
             found.due = self._now() + EVERY
 
@@ -208,8 +229,13 @@ class JobDecisions(Background):
         self._count(REFUSED, found.unstored + len(found.waiting))
         found.refused, found.loaded = True, None
         found.waiting.clear()
-        self._waiting.pop(found.job.uid, None)
+        self._drop(found)
         self._loaded.pop(found.job.uid, None)
+
+    def _drop(self, found: _Recorded) -> None:
+        """Take a job from those that wait, unless this process has lost the lead meanwhile, and leads again."""
+        if self._waiting.get(found.job.uid) is found:
+            del self._waiting[found.job.uid]
 
     async def _store_ring(self, found: _Recorded) -> None:
         loaded = found.loaded or await self._load(found)
@@ -221,6 +247,8 @@ class JobDecisions(Background):
                 if not left:
                     raise
                 known = await self._read(found.job)
+                if loaded.metadata is None and known:
+                    loaded.ring.follow(known)
                 loaded.metadata = known and known.get("metadata")
                 loaded.ring.compare(known or {})
             else:
@@ -264,25 +292,25 @@ class JobDecisions(Background):
         """Add what waits to the ring, one after the other: a snapshot of a large job takes some milliseconds."""
         found.ended = False
         while found.waiting:
-            snapshot, plan = found.waiting.popleft()
-            if line := self._line(found, loaded, snapshot, plan):
+            one = found.waiting.popleft()
+            if line := self._line(found, loaded, one):
                 loaded.ring.add(line)
                 found.unstored += 1
-                found.missed, found.restarted = 0, False
+                found.restarted = False
             else:
-                found.missed += 1
+                found.lose(one, 0)
                 self._count(MISSED, 1)
             await asyncio.sleep(0)
 
-    def _line(self, found: _Recorded, loaded: _Loaded, snapshot: Snapshot, plan: Plan) -> bytes:
+    def _line(self, found: _Recorded, loaded: _Loaded, one: _Waiting) -> bytes:
         """Return the line of a decision, empty if it is too large or cannot be written."""
         encoder, begins = loaded.encoder, loaded.ring.begins
         encoder.n = loaded.ring.n
         try:
-            line = encoder.line(snapshot, plan, whole=begins, missed=found.missed, after_restart=found.restarted)
+            line = encoder.line(one.snapshot, one.plan, whole=begins, missed=one.missed, after_restart=found.restarted)
             if ring.is_too_large(line):
                 encoder.n = loaded.ring.n
-                line = encoder.line_without(snapshot, plan, missed=found.missed, after_restart=found.restarted)
+                line = encoder.line_without(one.snapshot, one.plan, missed=one.missed, after_restart=found.restarted)
         except (TypeError, ValueError, RecursionError):  # others write parts of what the planner sees
             log.exception("%s: a decision cannot be recorded", found.job.key, extra=job_fields(found.job.key))
             return b""

@@ -85,7 +85,7 @@ class Encoder:
         head["plan"] = plan_document(snapshot.status, plan)
         self._before = clean
         self.rule = plan.rule
-        return _line(head)
+        return as_line(head)
 
     def line_without(self, snapshot: Snapshot, plan: Plan, *, missed: int = 0, after_restart: bool = False) -> bytes:
         """Return the line of a decision with a digest of what the planner saw, for a job that is too large."""
@@ -95,7 +95,7 @@ class Encoder:
         head |= {"missed": missed} if missed else {}
         self.rule = plan.rule
         told = {"digest": digest(_whole(clean)), "pods": len(snapshot.pods)}
-        return _line({**head, "digest": told, "plan": plan_document(snapshot.status, plan)})
+        return as_line({**head, "digest": told, "plan": plan_document(snapshot.status, plan)})
 
     def _start(self, snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
         return {"uid": snapshot.job.uid, "n": self.n, "time": document(snapshot.now), "rule": plan.rule}
@@ -107,7 +107,8 @@ class Encoder:
         return own | ({"after_restart": True} if after_restart else {})
 
 
-def _line(found: Document) -> bytes:
+def as_line(found: Document) -> bytes:
+    """Return a line with its end."""
     # Not orjson: names that others give may have halves of characters, which only this writes and reads again.
     return json.dumps(found, separators=(",", ":")).encode() + b"\n"
 

@@ -11,7 +11,7 @@ from typing import Any
 from trainshed.api.coerce import as_mapping, as_sequence, parse_integer, parse_text
 from trainshed.api.job import Document, Job
 
-from .recording import Decision, LineReader, parsed
+from .recording import Decision, LineReader, as_line, parsed
 
 #: The label by which the operator knows that a ConfigMap is its own.
 LABEL = "trainshed.dev/decisions"
@@ -101,6 +101,30 @@ class Ring:
         self._pack()
         return dict(self._changes)
 
+    def follow(self, config_map: Document) -> None:
+        """Go on from a ConfigMap that another process has written and this one took for missing.
+
+        If it begins as the parts that are here, this process has written it, and heard nothing of that.
+        """
+        self._pack()
+        known = Ring(config_map)
+        if not known._parts or known._beginning() == self._beginning():
+            return
+        parts, begins = dict(known._parts), True
+        for number, (_, text) in enumerate(sorted(self._parts.items()), known._number + 1):
+            self._lines = b"".join(
+                _moved(line, known.n, after_restart=begins and not at)
+                for at, line in enumerate(_unpacked(text).splitlines())
+            )
+            parts[_key(number)] = _packed(self._lines)
+            self._number, begins = number, False
+        self._parts, self.n = parts, self.n + known.n
+        self.compare(config_map)
+        self._drop()
+
+    def _beginning(self) -> bytes:
+        return _unpacked(self._parts[min(self._parts)]).partition(b"\n")[0]
+
     def compare(self, config_map: Document) -> None:
         """Take this as what is stored."""
         data = {str(key): text for key, text in as_mapping(config_map.get("binaryData")).items()}
@@ -146,6 +170,15 @@ def decisions(config_map: Document) -> list[Decision]:
             if decision := reader.read(line, unread="" if left > 0 else "there is too much to read"):
                 found.append(decision)
     return found[-MOST_DECISIONS:]
+
+
+def _moved(line: bytes, by: int, *, after_restart: bool) -> bytes:
+    """Return a line with another number, and as one after a restart."""
+    found = dict(parsed(line))
+    found["n"] = parse_integer(found.get("n")) + by
+    if after_restart:
+        found["of"] = {**as_mapping(found.get("of")), "after_restart": True}
+    return as_line(found)
 
 
 def _key(number: int) -> str:

@@ -30,6 +30,8 @@ ENDING = ("SuccessCriteriaMet", "FailureTarget")
 QUEUE = "kueue.x-k8s.io/"
 #: Messages of jobs that a limit has failed: two of v1's sentences, and one of the operator's.
 LIMITS = ("longer than specified deadline", "reached the specified backoff limit", "did not start running within")
+#: The name of a ConfigMap with decisions about a job begins so, and has the job's uid.
+RING = "trainshed-decisions-"
 #: Kinds that objects other than jobs may own, or that have no owner: no promise covers them.
 EXEMPT = ("leases", "events", "nodes", "namespaces", "resourcequotas")
 
@@ -59,6 +61,13 @@ def owner(found: Object) -> str:
     references = meta(found).get("ownerReferences") or ()
     owners = (one for one in references if one.get("controller") and one.get("kind") in KINDS)
     return str(next((one.get("uid", "") for one in owners), ""))
+
+
+def recorded(found: Object) -> str:
+    """Return the uid of the job about which it records decisions, or "": the job owns it, and does not control it."""
+    owners = [str(one.get("uid")) for one in meta(found).get("ownerReferences") or ()]
+    name = str(meta(found).get("name"))
+    return owners[0] if len(owners) == 1 and name == f"{RING}{owners[0]}" else ""
 
 
 def conditions(status: dict[str, Any]) -> list[dict[str, Any]]:

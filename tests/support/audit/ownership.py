@@ -34,7 +34,7 @@ class Ownership:
         if change.plural in api_fields.JOBS:
             return self._job(change, records.jobs[api_fields.uid(change.object)])
         whose = change.before if change.before is not None else change.object
-        owner = api_fields.owner(whose)
+        owner = api_fields.owner(whose) or api_fields.recorded(whose)
         if not owner:
             return "" if _allowed(change, records) else f"{change.verb} by the operator, and no job controls it"
         job = records.jobs.get(owner)

@@ -8,81 +8,22 @@ from itertools import pairwise
 
 import pytest
 
-from support.builders import T0, a_job, a_pod, at, pods_of, running, seen
+from support.builders import T0, a_job, at, pods_of, running, seen
 from support.harness import Harness, a_spec
+from support.recorded_jobs import JOB, LACKS, RUNS, Recorded, fails
 from support.replace import replace
 from support.virtual_time import clock, in_virtual_time
-from support.world import NAMESPACE, World
-from trainshed import plan as planner
-from trainshed.api.actions import Snapshot
+from support.world import NAMESPACE
 from trainshed.api.framework import JobDefaults
-from trainshed.api.job import Job, RecordDecisions
+from trainshed.api.job import RecordDecisions
 from trainshed.client import Conflict, Forbidden, Invalid, NotFound, NotLeader, TooManyRequests, Unavailable
-from trainshed.client.config_maps import ConfigMaps
 from trainshed.controller import job_decisions
-from trainshed.controller.job_decisions import MOST_CONFLICTS, MOST_WAITING, JobDecisions
+from trainshed.controller.job_decisions import MOST_CONFLICTS, MOST_WAITING
 from trainshed.controller.observer import Observers
 from trainshed.decisions import RESULTS, ring
-from trainshed.decisions.again import differences
-from trainshed.decisions.recording import Decision
 
 ASKS = {"trainshed.dev/record": "Decisions"}
 SITE, ALL = (JobDefaults(record_decisions=RecordDecisions(word)) for word in ("Annotated", "All"))
-JOB = a_job("PyTorchJob", worker=2, created=T0, decisions=True)
-RUNS = replace(seen(JOB, *pods_of(JOB)), status=running(JOB), pods=tuple(pods_of(JOB)), now=at(10))
-#: A pod is missing, and is created.
-LACKS = replace(RUNS, pods=RUNS.pods[:1])
-
-
-class Recorded:
-    """An operator that records the decisions about jobs in a world; `start` begins another one."""
-
-    def __init__(self, world: World | None = None) -> None:
-        self.world = world or World()
-        self.store = ConfigMaps(self.world.client)
-        self.told: list[tuple[str, str]] = []
-        self.counts = dict.fromkeys(RESULTS, 0)
-        self.start()
-
-    def start(self) -> None:
-        """Another operator leads: it remembers nothing."""
-        self.recorder = JobDecisions(self.store, self._tell, self._count, lambda: self.world.now)
-
-    def _tell(self, job: Job, event) -> None:
-        self.told.append((job.name, event.reason))
-
-    def _count(self, result: str, number: int) -> None:
-        self.counts[result] += number
-
-    def decide(self, *snapshots: Snapshot) -> None:
-        """Let the planner decide about some snapshots."""
-        for snapshot in snapshots:
-            self.recorder.on_decision(snapshot, planner.plan(snapshot))
-
-    async def write(self, seconds: float = 0) -> None:
-        """Write what is due in some seconds."""
-        self.world.now += timedelta(seconds=seconds)
-        for uid in self.recorder._due():
-            await self.recorder._write(uid)
-
-    def kept(self, uid: str = JOB.uid) -> list[Decision]:
-        """Return the decisions that are stored; they can be made again, and take less room than is allowed."""
-        config_map = self.world.get("configmaps", ring.name_of(uid)) or {}
-        assert sum(len(key) + len(text) for key, text in config_map.get("binaryData", {}).items()) <= ring.MOST_BYTES
-        found = ring.decisions(config_map)
-        assert [*differences(found)] == []
-        return found
-
-    @property
-    def requests(self) -> list[str]:
-        """The requests for ConfigMaps."""
-        return [one for one in (*self.world.reads, *self.world.writes) if "configmaps" in one]
-
-
-def fails(number: int, seconds: float) -> Snapshot:
-    """Return a snapshot in which the worker of this attempt has failed."""
-    died = a_pod("worker-1", "Failed", code=1, ended=60, container="pytorch", uid=f"died-{number}")
-    return replace(RUNS, pods=tuple(pods_of(JOB, died)), now=at(seconds))
 
 
 def harness(annotations: dict[str, str], defaults: JobDefaults) -> tuple[Harness, Recorded]:
@@ -195,6 +136,61 @@ async def test_the_next_operator_goes_on_and_says_what_may_be_missing():
         (2, True, "fail"),
     ]
     assert len(recorded.requests) == 3
+
+
+async def test_a_new_operator_that_decides_nothing_new_writes_nothing():
+    recorded = Recorded()
+    recorded.decide(seen(JOB))
+    await recorded.write(30)
+    recorded.start()
+    recorded.decide(RUNS, replace(RUNS, now=at(20)))
+    await recorded.recorder.finish(1)
+    assert len(recorded.requests) == 1
+    recorded.decide(fails(1, 90))
+    await recorded.write(30)
+    assert [(one.n, one.after_restart, one.rule) for one in recorded.kept()][1:] == [(2, True, "fail")]
+
+
+async def test_an_operator_that_takes_a_job_for_new_goes_on_from_what_another_has_recorded():
+    recorded = Recorded()
+    recorded.decide(seen(JOB), LACKS)
+    await recorded.write(30)
+    recorded.start()  # and the status was not stored
+    recorded.decide(replace(seen(JOB), now=at(50)), fails(1, 90))
+    await recorded.write(30)
+    found = recorded.kept()
+    assert [(one.n, one.after_restart) for one in found] == [(1, False), (2, False), (3, True), (4, False)]
+    assert all(one.saw for one in found)
+    recorded.decide(replace(LACKS, now=at(99)))
+    await recorded.write(30)
+    assert [one.n for one in recorded.kept()] == [1, 2, 3, 4, 5]
+
+
+async def test_who_leads_again_during_a_write_writes_what_was_decided_since():
+    recorded = Recorded()
+    recorded.decide(seen(JOB))
+    create = recorded.store.create
+
+    async def creating(*arguments):
+        recorded.recorder.step_down()
+        recorded.decide(LACKS)
+        return await create(*arguments)
+
+    recorded.store.create = creating
+    await recorded.write(30)
+    assert len(recorded.kept()) == 1
+    await recorded.write(30)
+    assert [(one.n, one.after_restart) for one in recorded.kept()] == [(1, False), (2, True)]
+
+
+async def test_the_decision_after_those_that_are_lost_says_how_many():
+    recorded = Recorded()
+    acting = [replace(LACKS, now=at(n)) for n in range(MOST_WAITING + 1)]
+    idle = replace(RUNS, status=replace(RUNS.status, start=None))
+    recorded.decide(*acting[:MOST_WAITING], idle, acting[-1])
+    await recorded.write(30)
+    assert [one.missed for one in recorded.kept()] == [1, *[0] * (MOST_WAITING - 2), 1]
+    assert recorded.kept()[0].time == acting[1].now
 
 
 async def test_the_last_decisions_are_written_when_the_operator_ends():
@@ -368,7 +364,7 @@ async def test_of_a_job_that_is_too_large_digests_are_kept_and_nothing_of_what_c
     recorded = Recorded()
     big = a_job("PyTorchJob", worker=400, decisions=True)
     pods = tuple(replace(pod, uid=f"{n * 7919**9:x}", node=f"{n * 7907**9:x}") for n, pod in enumerate(pods_of(big)))
-    large = replace(seen(big), pods=pods, status=running(big))
+    large = replace(seen(big), pods=pods, status=replace(running(big), start=None))
     monkeypatch.setattr(ring, "PACKED_LINE", 6 << 10)
     recorded.decide(large)
     await recorded.write(30)
