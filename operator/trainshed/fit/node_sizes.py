@@ -1,6 +1,6 @@
 """Whether nodes would take the pods of a job if nothing else ran there: which ones, or what the largest has.
 
-What fits here and waits all the same waits for room. What does not fit has none, whoever else ends. Affinity and
+What fits here and waits all the same waits for room. What does not fit has none, whatever else ends. Affinity and
 spread of pods, volumes, and what the cluster adds to pods itself are not counted: with them less fits, never more.
 """
 

@@ -26,7 +26,7 @@ UNKNOWN = "; which rank is behind is not known"
 def stalled(late: Steps | None, still: Operations | None, apart: Sequence[str], *, asks: bool) -> ConditionUpdate:
     """Return the condition for steps that are late, ranks that wait for each other, or both.
 
-    `apart` says which replicas do not do what the others do. It is said that nobody is known to be behind unless this
+    `apart` says which replicas do not do what the others do. It is said that nothing is known to be behind unless this
     process `asks` for the stacks. The message is read long after it is written: so it has the times since when nothing
     moves, and not how long ago they were.
     """
@@ -53,7 +53,7 @@ def apart(facts: Facts) -> Iterator[str]:
 
 
 def is_unknown(condition: Condition) -> bool:
-    """Return whether a condition Stalled says that nobody is known to be behind."""
+    """Return whether a condition Stalled says that it is not known who is behind."""
     return UNKNOWN in condition.message
 
 
