@@ -326,6 +326,11 @@ test-neighbours: venv .venv-kfp/.ready ## Run the operator beside the real progr
 	@$(PY) -m pytest -v -m neighbours $(RERUNS) $(or $(TESTS),tests/neighbours)
 	$(call took,test-neighbours)
 
+.PHONY: test-moving-in
+test-moving-in: venv .venv-kfp/.ready ## Move jobs from the real training-operator v1 by the pages about it, and run one as a step of Kubeflow Pipelines. Takes minutes.
+	@$(PY) -m pytest -v -m neighbours $(RERUNS) tests/neighbours/test_moving_in.py tests/neighbours/test_pipelines.py
+	$(call took,test-moving-in)
+
 .PHONY: test-neighbours-e2e
 test-neighbours-e2e: venv ## Run jobs with real containers beside the real neighbours on the kind cluster. TESTS="tests/e2e/neighbours/test_kueue.py" selects tests.
 	@$(run_long_e2e) $(or $(TESTS),tests/e2e/neighbours)
@@ -343,7 +348,7 @@ test-sdk-suite: venv venv-sdk ## Run the own end-to-end tests of training-operat
 	$(call took,test-sdk-suite)
 
 .PHONY: test-neighbours-short
-test-neighbours-short: venv .venv-kfp/.ready ## Run the tests beside Kueue, kube-scheduler and evaluators of conditions but for the long ones. The first time builds Kueue.
+test-neighbours-short: venv ## Run the tests beside Kueue, kube-scheduler and evaluators of conditions but for the long ones. The first time builds Kueue.
 	@$(PY) -m pytest -q -n 2 --dist loadfile -m "neighbours and not long" $(RERUNS) tests/neighbours
 	$(call took,test-neighbours-short)
 

@@ -35,6 +35,7 @@ WAYS = {
 ONLY_OPENSHIFT = "oc adm "
 #: A job that fails under Trainshed only, and one that v1 restarts are in other tests.
 LEFT_OUT = ("again",)
+pytestmark = pytest.mark.long
 JOBS = {name: body for name, (body, _) in V1_JOBS.items() if name not in LEFT_OUT}
 RUNNING = [name for name in JOBS if name not in ("paused", "done", "lost")]
 

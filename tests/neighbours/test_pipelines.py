@@ -17,6 +17,7 @@ from support.jobs import job
 from support.timed_kubelet import TimedKubelet, Times
 from support.user_client import UserClient
 
+pytestmark = pytest.mark.long  # its packages have an environment of their own
 PYTHON = ROOT / ".venv-kfp" / "bin" / "python"
 #: Runs the component in a process of its own, with the packages that are there.
 MAIN = """
