@@ -35,7 +35,7 @@ from .kept_decisions import KeptDecisions
 from .transport import RequestOutcome
 
 PREFIX = ring.name_of("")
-#: Seconds that a request may take, with the look at what is due; seconds after which an error is tried again, at most.
+#: Seconds that a request may take, until what is due is found; seconds after which an error is tried again, at most.
 WRITE, LATEST = job_decisions.LOOK + 1.0, job_decisions.RAREST.total_seconds()
 #: Seconds after which an error is tried again at first, and for which a process is frozen at most.
 FIRST, FROZEN = job_decisions.EVERY.total_seconds(), 60.0
@@ -315,7 +315,7 @@ class DecisionRings:
         missed = sum(one.missed for one, _ in found)
         if len(without) > missed:
             one = without[-1]
-            yield f"{len(without)} are lost, one by {one.plan.rule} at {one.at:.1f} in {one.term}; {missed} are told"
+            yield f"{len(without)} are lost, one by {one.plan.rule} at {one.at:.1f} in {one.term}; {missed} are named"
 
     def _may_be_lost(self, uid: str, one: Heard) -> bool:
         """Return whether the process of a decision could not store it."""
