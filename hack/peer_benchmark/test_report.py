@@ -31,7 +31,8 @@ def test_the_picture_has_a_bar_for_each_ratio_and_cuts_long_ones():
 
 def test_only_the_part_between_the_marks_is_replaced(tmp_path):
     page = tmp_path / PAGE
-    (tmp_path / PICTURE).parent.mkdir(parents=True)
+    for path in (page, tmp_path / PICTURE):
+        path.parent.mkdir(parents=True)
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     for _ in range(2):
         write(tmp_path, MEDIANS, "Medians.")

@@ -77,8 +77,8 @@ class _Recorded(msgspec.Struct):
 
     job: Job
     due: datetime
-    #: No process seems to have decided about the job before, so that the API server is not asked for its ConfigMap.
-    #: One may have ended before it has stored a status.
+    #: No process seems to have decided about the job, so that the API server is not asked for its ConfigMap. One may
+    #: have ended before it has stored a status.
     is_new: bool
     #: Another process has decided before the next decision.
     restarted: bool
