@@ -216,6 +216,11 @@ test-release: venv ## Build the files of a release, and use them: a bare environ
 	@$(PY) -m pytest -v -m apiserver tests/integration/test_release.py
 	$(call took,test-release)
 
+.PHONY: test-upgrade
+test-upgrade: venv ## Upgrade the operator from 0.1 and go back, with jobs of all kinds running, by Helm and by plain manifests. Takes minutes.
+	@$(PY) -m pytest -v -m apiserver tests/integration/test_upgrade.py
+	$(call took,test-upgrade)
+
 .PHONY: test-reported
 test-reported: venv ## Run the tests of the inputs that once went wrong (tests/reported), in every ring but the end-to-end tests.
 	@$(PY) -m pytest -v -m "reported and not e2e" $(RERUNS)

@@ -18,8 +18,9 @@ from trainshed.controller.job_decisions import EVERY
 
 JOBS, PODS = 25, 4
 #: What the operator records, whether jobs ask for it, and whether it is recorded then.
-MODES = [("None", False, False), ("None", True, False), ("Annotated", False, False), ("Annotated", True, True)]
-MODES += [("All", False, True)]
+MODES = [("None", True, False), ("Annotated", True, True)]
+MORE = [("None", False, False), ("Annotated", False, False), ("All", False, True)]
+MODES += [pytest.param(*each, marks=pytest.mark.long) for each in MORE]
 
 
 @pytest.fixture(scope="module")

@@ -31,6 +31,8 @@ INSTALL = {
 MEASURED = ("PyTorchJob", "measured")
 #: What this version's chart is given besides: progress, whose fields 0.1 does not know.
 MORE = " --set progress.logs.enabled=true"
+#: Two lives of six jobs under two versions take minutes.
+pytestmark = pytest.mark.long
 
 
 def fields(root: Path, kind: str) -> dict:
