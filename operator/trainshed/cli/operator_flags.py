@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from trainshed.api.job import CleanPodPolicy, KueueForm, RecordDecisions, ServiceForm
 from trainshed.api.quantities import parse_quantity
 from trainshed.config import Config, bind_address, from_settings
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
@@ -18,7 +17,7 @@ from trainshed.frameworks.pytorch import TEMPLATE_VARIABLES, BadTemplate, init_c
 
 from . import notify_flags
 from .go_style import GoStyleCommand
-from .parameters import separated
+from .parameters import one_of, separated
 
 #: The name of a resource of Kubernetes.
 RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9./]*[a-z0-9])?", re.ASCII)
@@ -237,9 +236,7 @@ FLAGS: tuple[click.Option, ...] = (
     ),
     click.Option(
         ["--default-clean-pod-policy", "clean_pods"],
-        default=DEFAULTS.job_defaults.clean_pods.value,
-        type=click.Choice([policy.value for policy in CleanPodPolicy]),
-        show_default=True,
+        **one_of(DEFAULTS.job_defaults.clean_pods),
         help="cleanPodPolicy of jobs that do not set it.",
     ),
     click.Option(
@@ -251,16 +248,12 @@ FLAGS: tuple[click.Option, ...] = (
     ),
     click.Option(
         ["--default-services", "services"],
-        default=DEFAULTS.job_defaults.services.value,
-        type=click.Choice([form.value for form in ServiceForm]),
-        show_default=True,
+        **one_of(DEFAULTS.job_defaults.services),
         help="Headless Services of jobs that do not choose: one for each replica, or one for the job.",
     ),
     click.Option(
         ["--kueue-integration", "kueue"],
-        default=DEFAULTS.job_defaults.kueue.value,
-        type=click.Choice([form.value for form in KueueForm]),
-        show_default=True,
+        **one_of(DEFAULTS.job_defaults.kueue),
         help="What Kueue admits of jobs in a queue that do not choose: the job, or its pods as a group (PodGroup), for"
         " a Kueue that does not know the kinds of kubeflow.org/v1.",
     ),
@@ -289,9 +282,7 @@ FLAGS: tuple[click.Option, ...] = (
     click.Option(["--record"], is_flag=True, help="Allow jobs to have a record kept after their end, in a ConfigMap."),
     click.Option(
         ["--record-decisions"],
-        default=DEFAULTS.job_defaults.record_decisions.value,
-        type=click.Choice([one.value for one in RecordDecisions]),
-        show_default=True,
+        **one_of(DEFAULTS.job_defaults.record_decisions),
         help="Jobs of which the decisions of the operator are recorded, in a ConfigMap of each: None, Annotated (those"
         " with trainshed.dev/record: Decisions), or All.",
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import Any
 
 import click
@@ -21,6 +22,11 @@ def duration(text: str) -> float:
         raise click.BadParameter(f"{text!r} is no duration: write it like 90s, 30m or 1h30m")
     parts = PART.findall(text)
     return sum(float(number) * UNITS[unit] for number, unit in parts) if parts else float(text)
+
+
+def one_of(default: StrEnum) -> dict[str, Any]:
+    """Return the settings of an option that is a value of an enumeration, and shows its default."""
+    return {"default": default.value, "type": click.Choice([one.value for one in type(default)]), "show_default": True}
 
 
 def separated(values: Iterable[str]) -> list[str]:

@@ -9,10 +9,11 @@ import click
 import msgspec
 
 from trainshed.api.framework import JobDefaults
-from trainshed.api.job import Document, KueueForm, ServiceForm
+from trainshed.api.job import Document
 from trainshed.manifests import writer
 
 from . import sources, trainjobs
+from .parameters import one_of
 
 
 @click.command()
@@ -28,17 +29,13 @@ from . import sources, trainjobs
 @click.option(
     "--default-services",
     "services",
-    default=JobDefaults().services.value,
-    type=click.Choice([form.value for form in ServiceForm]),
-    show_default=True,
+    **one_of(JobDefaults().services),
     help="Headless Services of jobs that do not choose, as configured for the operator.",
 )
 @click.option(
     "--kueue-integration",
     "kueue",
-    default=JobDefaults().kueue.value,
-    type=click.Choice([form.value for form in KueueForm]),
-    show_default=True,
+    **one_of(JobDefaults().kueue),
     help="What Kueue admits of jobs in a queue that do not choose, as configured for the operator.",
 )
 @click.option(
