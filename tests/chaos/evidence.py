@@ -26,6 +26,7 @@ VOLATILE = (
     (re.compile(r"kube-api-access-\w+"), "<token>"),
     (re.compile(r"198\.19\.\d+\.\d+"), "<address>"),
     (re.compile(r"\b\d+(\.\d+)? s\b"), "<seconds>"),
+    (re.compile(r"\bafter (\d+[hms])+\b|\b(\d+[hms])+ after start\b"), "<duration>"),
     (re.compile(rf"{DURATION}, |(, )?{DURATION}"), ""),
     (re.compile(r"\"trainshed.dev/last-applied-hash\": \"\w+\""), "<digest>"),
 )
