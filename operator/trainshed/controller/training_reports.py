@@ -21,12 +21,16 @@ MAX_JOBS, MAX_STEPS = 10_000, 64
 #: Seconds between two steps of which the time says something: those of a progress bar arrive many at a time, because
 #: container runtimes keep back a line without an end until it has 16 KiB. They make two or three reports.
 APART = 15.0
+#: The number of reports that another pod makes, without one of the pod that leads, until it leads. Any rank may report,
+#: and each at another step: only those of one are compared with each other.
+REPORTS_TO_LEAD = 3
 
 
 class _Training(msgspec.Struct):
-    """The last report of a job, the pod that it came from, and the steps that it reported, each later than the last.
+    """The last report of a job, the pod that leads and made it, and the steps that it reported, in ascending order.
 
-    `run` is the uid of that pod, as a job that is resumed has another one of the same name.
+    `run` is the uid of that pod, as a job that is resumed has another one of the same name. `others` are the reports
+    that each other pod has made since then, by its name, with its uid.
 
     `woken` is when the job was last reconciled because of a report, in seconds of the event loop, and `told` that one.
     """
@@ -36,6 +40,7 @@ class _Training(msgspec.Struct):
     run: str
     advanced: datetime
     steps: deque[tuple[float, int]]
+    others: dict[str, tuple[str, list[TrainerStatus]]] = {}
     began: datetime | None = None
     first_step: int | None = None
     left_step: int | None = None
@@ -64,7 +69,7 @@ class TrainingReports:
     def report(self, key: JobKey, uid: str, status: TrainerStatus, pod: tuple[str, str] = ("", "")) -> None:
         """Keep a report, whose time is that of its arrival, and wake the job soon if it says something new.
 
-        `pod` is the name and the uid of the one that it came from.
+        `pod` is the name and the uid of the one that it came from. Only the reports of one pod of a job are kept.
         """
         name, run = pod
         known = self._known.get(uid)
@@ -76,7 +81,11 @@ class TrainingReports:
         else:
             differs = status.differs(known.last)
         self._known.move_to_end(uid)
-        _take_step(known, status, run)
+        if name == known.pod:
+            _take_step(known, status, again=run != known.run)
+        elif not _lead(known, status, pod):
+            return
+        known.others.clear()
         known.last, known.pod, known.run = _with_pace(known, status), name, run
         if differs or known.timer:
             self._wake_later(key, uid, known, soon=uid in self._watched)
@@ -148,12 +157,28 @@ def _apart(steps: Iterable[tuple[float, int]]) -> Iterator[tuple[float, int]]:
             yield time, step
 
 
-def _take_step(known: _Training, status: TrainerStatus, run: str) -> None:
-    """Count a step that is new; those of another pod, and a step before the last one, begin again."""
+def _lead(known: _Training, status: TrainerStatus, pod: tuple[str, str]) -> bool:
+    """Keep a report of a pod that does not lead, and return whether it leads now: the one that did is silent.
+
+    If it is behind the steps of the one that led, its program runs from before them again.
+    """
+    name, run = pod
+    before, reports = known.others.get(name, (run, []))
+    reports = [*reports, status] if before == run else [status]
+    known.others[name] = run, reports
+    if len(reports) < REPORTS_TO_LEAD:
+        return False
+    for report in reports:
+        _take_step(known, report)
+    return True
+
+
+def _take_step(known: _Training, status: TrainerStatus, *, again: bool = False) -> None:
+    """Count a step that is new; a step before the last one begins again, and so does a pod that replaces one."""
     if status.step is None:
         return
     last = known.steps[-1][1] if known.steps else -1
-    if run != known.run or status.step < last:
+    if again or status.step < last:
         if known.steps:
             known.left_step, known.left = last, known.advanced
         known.steps.clear()

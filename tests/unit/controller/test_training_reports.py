@@ -89,6 +89,60 @@ def test_the_time_of_a_step_is_that_of_most_and_begins_again_with_another_pod():
     in_virtual_time(story())
 
 
+def test_the_steps_of_one_of_several_ranks_that_report_are_counted():
+    async def story() -> None:
+        woken = []
+        reports = TrainingReports(woken.append)
+        for second in range(0, 101, 20):
+            for rank in (2, 0, 1):  # rank 2 leads, and each is a little later, and behind it
+                reports.report(KEY, "u", report(second + 2 - rank, 10 * second + rank), (f"w-{rank}", f"uid-{rank}"))
+        assert reports.steps("u") == Steps(at(100), 1002, 0.1, 20)
+        assert (reports.of("u").step, reports.of("u").left_step, reports.pod("u")) == (1002, None, "w-2")
+        # The pod that leads is replaced: its steps begin again, whatever the others report.
+        reports.report(KEY, "u", report(110, 900), ("w-0", "uid-0"))
+        reports.report(KEY, "u", report(200, 902), ("w-2", "uid-3"))
+        reports.report(KEY, "u", report(201, 900), ("w-0", "uid-4"))
+        assert (reports.of("u").first_step, reports.of("u").left_step, reports.of("u").left) == (902, 1002, at(100))
+        await asyncio.sleep(60)
+
+    in_virtual_time(story())
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [((110, 120, 130), (10, None)), ((50, 60, 70), (50, 100)), ((None, None, None), (10, None))],
+    ids=("goes-on", "from-a-checkpoint", "without-steps"),
+)
+def test_another_rank_leads_when_the_one_that_led_is_silent_for_three_reports(steps, expected):
+    async def story() -> None:
+        reports = TrainingReports(lambda _key: None)
+        for second, step in ((0, 10), (20, 100)):
+            reports.report(KEY, "u", report(second, step), ("w-0", "uid-0"))
+        for second, step in zip((100, 120), steps[:2], strict=True):
+            reports.report(KEY, "u", report(second, step), ("w-1", "uid-1"))
+        assert (reports.pod("u"), reports.of("u").step) == ("w-0", 100)
+        reports.report(KEY, "u", report(140, steps[2]), ("w-1", "uid-1"))
+        last = reports.of("u")
+        assert (reports.pod("u"), last.step, last.first_step, last.left_step) == ("w-1", steps[2], *expected)
+        await asyncio.sleep(60)
+
+    in_virtual_time(story())
+
+
+def test_a_pod_that_was_replaced_meanwhile_does_not_lead_by_the_reports_of_both():
+    async def story() -> None:
+        reports = TrainingReports(lambda _key: None)
+        reports.report(KEY, "u", report(0, 10), ("w-0", "uid-0"))
+        for second, run in ((1, "1"), (2, "1"), (3, "2"), (4, "2")):
+            reports.report(KEY, "u", report(second, 20 + second), ("w-1", run))
+        assert reports.pod("u") == "w-0"
+        reports.report(KEY, "u", report(5, 30), ("w-1", "2"))
+        assert reports.pod("u") == "w-1"
+        await asyncio.sleep(60)
+
+    in_virtual_time(story())
+
+
 def test_the_jobs_that_have_not_reported_for_longest_are_forgotten(monkeypatch):
     monkeypatch.setattr(training_reports, "MAX_JOBS", 2)
 
