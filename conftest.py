@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 MARKERS = {
     "tests/simulation/test_malformed_values": "slow",
     "tests/simulation/test_services": "slow",
+    "tests/unit/cli/test_drill": "slow",
     "tests/unit/cli/test_run": "slow",
     "tests/integration/": "apiserver",
     "tests/conformance/": "apiserver",

@@ -10,6 +10,7 @@ from trainshed.api.job_annotations import (
     POD_END_GRACE,
     TRACK_RESULTS,
     JobAnnotations,
+    asks_for_decisions,
     job_annotations,
 )
 from trainshed.api.status import STARTUP_DEADLINE
@@ -55,3 +56,9 @@ def test_results_are_kept_if_that_is_said_in_so_many_words():
     assert job_annotations({TRACK_RESULTS: "false"}) == (JobAnnotations(), ())
     _, (problem,) = job_annotations({TRACK_RESULTS: "yes"})
     assert problem.endswith('Unsupported value: "yes": supported values: "false", "true"')
+
+
+@pytest.mark.parametrize(("value", "asked"), [("Decisions", True), ("decisions", False), (None, False), ({}, False)])
+def test_decisions_are_recorded_where_they_are_asked_for(value, asked):
+    assert asks_for_decisions({"annotations": {"trainshed.dev/record": value}}) is asked
+    assert asks_for_decisions({}) is False

@@ -6,7 +6,9 @@ import time
 
 import pytest
 
-from trainshed.api.digest import digest_of
+from support.replace import replace
+from trainshed.api.digest import Digest, digest_of, many_texts
+from trainshed.api.objects import LAST_APPLIED_HASH
 from trainshed.plan.dependents import covers
 
 WANTED = {"b": ["x", "ä<"], "a": 1}
@@ -15,6 +17,17 @@ WANTED = {"b": ["x", "ä<"], "a": 1}
 def test_equal_values_have_equal_digests():
     assert covers(digest_of({"a": 1, "b": ["x", "ä<"]}), WANTED)
     assert covers(digest_of("text"), "text")
+
+
+def test_very_many_texts_are_those_that_are_wanted_if_the_operator_has_written_them():
+    texts = many_texts("applied", {"a": "b", "of-others": "c"})
+    assert (texts.stands_for({"a": "b"}), texts.stands_for({"a": "c"})) == (True, False)
+    whole = replace(texts, entries=b"", whole=Digest(digest_of({"a": "b"}).content))
+    assert (whole.stands_for({LAST_APPLIED_HASH: "applied"}), whole.stands_for({LAST_APPLIED_HASH: "other"})) == (
+        True,
+        False,
+    )
+    assert (whole.stands_for({"a": "b"}), whole.stands_for({"a": "c"})) == (True, False)
 
 
 SAME = [

@@ -162,7 +162,9 @@ def test_an_earlier_record_with_more_points_gives_its_curve():
 def test_a_job_that_was_deleted_before_its_end_says_so():
     job = a_job(worker=2, created=T0)
     text = encode(ended(running(job, now=at(10)), job=job, deleted=at(70)))
-    record = json.loads(text)["record"]
+    document = json.loads(text)
+    assert (job_record.was_deleted(document), job_record.was_deleted({})) == (True, False)
+    record = document["record"]
     assert (record["deletedBeforeItsEnd"], record["settled"], record["ended"]) == (True, True, "2026-01-01T12:01:10Z")
 
 

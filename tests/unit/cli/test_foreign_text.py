@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -17,7 +16,6 @@ from click.testing import CliRunner
 from support.cluster_objects import ENTITLED, deployment
 from support.jobs import pytorchjob
 from support.listed_cluster import Objects, listed_cluster
-from trainshed.api.foreign_text import json_escaped
 from trainshed.cli import cli, scale
 
 FORGED = "Cluster ok"
@@ -226,16 +224,6 @@ def test_no_name_of_a_file_acts_on_a_terminal(tmp_path, command):
     assert is_harmless(text := shown(command, "-f", folder)), ascii(text)
     (folder / "a.yaml").write_text("a: [")
     assert is_harmless(text := shown(command, "-f", folder)), ascii(text)
-
-
-CHARACTERS = "\x1b[31m\u009b31m\u009d0;title\u009c\x7f\u202e\u2028\u200b\U000e0001é😀"
-
-
-def test_json_has_no_character_that_acts_on_a_terminal_and_means_the_same():
-    text = json_escaped(json.dumps({"note": CHARACTERS}, indent=4, ensure_ascii=False))
-    assert all(map(str.isprintable, text.split("\n")))
-    assert json.loads(text) == {"note": CHARACTERS}
-    assert "é😀" in text
 
 
 def test_roles_of_a_spec_forge_no_line():

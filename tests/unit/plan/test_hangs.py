@@ -12,6 +12,7 @@ from trainshed.api.status import ConditionType, Status, Straggler
 from trainshed.api.status_codec import parse_status, status_document
 from trainshed.api.training import trainer_status
 from trainshed.plan import plan
+from trainshed.plan.messages import standstill
 
 MINUTES = 60
 JOB = a_job("PyTorchJob", master=1, worker=3, hang_deadline=10 * MINUTES)
@@ -50,6 +51,13 @@ def test_a_step_that_is_late_is_noticed_in_time_and_said_once():
     assert event_reasons(late) == ["PyTorchJobStalled"]
     again = decide(steps(100), 900, status=late.status)
     assert (again.status, event_reasons(again)) == (late.status, [])
+
+
+def test_a_job_of_which_nothing_says_who_is_behind_says_so():
+    known, unknown = (
+        decide(signs, 700).status.condition(ConditionType.STALLED) for signs in (still(0, LATE), steps(0))
+    )
+    assert (standstill.is_unknown(known), standstill.is_unknown(unknown)) == (False, True)
 
 
 def ranked(*ready: str, **ends: float) -> list:

@@ -48,6 +48,14 @@ def test_what_a_program_did_is_said_in_words(reason, code, template, expected):
     assert told(reason, code, template=template, pod=pod).message == f"worker-1 on node-a {expected}"
 
 
+def test_a_probe_that_killed_a_container_is_named_in_place_of_the_signal():
+    found = replica_failures.by_probe(told("Error", 137, template=PROBED), "Liveness probe failed: no such file")
+    assert (
+        found
+        == "worker-1 on node-a was killed by the kubelet, as its liveness probe failed (SIGKILL, 137), 14s after start"
+    )
+
+
 @pytest.mark.parametrize(
     ("kind", "reason", "expected"),
     [
