@@ -6,6 +6,8 @@ import base64
 import gzip
 import re
 import zlib
+from collections import deque
+from hashlib import blake2b
 from typing import Any
 
 from trainshed.api.coerce import as_mapping, as_sequence, parse_integer, parse_text
@@ -62,6 +64,8 @@ class Ring:
         #: The lines of the last part, and the most bytes that those can take which are not in `_parts` yet.
         self._lines, self._more = b"", 0
         self._changes: dict[str, str | None] = {}
+        #: How the last parts began that had to go: a ConfigMap may begin with one of them.
+        self._gone = deque[bytes](maxlen=MOST_PARTS)
         self.compare(config_map or {})
         self._drop()
 
@@ -93,6 +97,7 @@ class Ring:
     def _drop(self) -> None:
         while sum(len(key) + len(text) for key, text in self._parts.items()) > MOST_BYTES:
             oldest = min(self._parts)
+            self._gone.append(self._beginning())
             del self._parts[oldest]
             self._changes[oldest] = None
 
@@ -104,11 +109,12 @@ class Ring:
     def follow(self, config_map: Document) -> None:
         """Go on from a ConfigMap that another process has written and this one took for missing.
 
-        If it begins as the parts that are here, this process has written it, and heard nothing of that.
+        If it begins as the parts that are here, or those that went, this process has written it, and heard nothing of
+        that.
         """
         self._pack()
         known = Ring(config_map)
-        if not known._parts or known._beginning() == self._beginning():
+        if not known._parts or known._beginning() in (self._beginning(), *self._gone):
             return
         parts, begins = dict(known._parts), True
         for number, (_, text) in enumerate(sorted(self._parts.items()), known._number + 1):
@@ -123,7 +129,8 @@ class Ring:
         self._drop()
 
     def _beginning(self) -> bytes:
-        return _unpacked(self._parts[min(self._parts)]).partition(b"\n")[0]
+        """Return a digest of the first line."""
+        return blake2b(_unpacked(self._parts[min(self._parts)]).partition(b"\n")[0], digest_size=16).digest()
 
     def compare(self, config_map: Document) -> None:
         """Take this as what is stored."""

@@ -67,6 +67,32 @@ def test_a_ring_goes_on_from_what_it_finds_and_removes_what_is_none(parts: dict,
     assert (found.n, list(found.changes())) == (n, changed)
 
 
+def add(found: Ring, encoder: Encoder, count: int) -> None:
+    """Add as many decisions as JobDecisions does."""
+    for _ in range(count):
+        encoder.n, one = found.n, (RUNS, FAILED)[found.n % 2]
+        found.add(encoder.line(one, planner.plan(one), whole=found.begins))
+
+
+@pytest.mark.parametrize("lost", [3, 12], ids=["the first part", "later parts"])
+@pytest.mark.parametrize("more", [0, 3, 40])
+def test_after_a_lost_answer_each_decision_is_there_once_although_the_first_parts_went(
+    monkeypatch: pytest.MonkeyPatch, lost: int, more: int
+):
+    monkeypatch.setattr(ring, "PART_BYTES", 1200)
+    monkeypatch.setattr(ring, "MOST_BYTES", 4800)
+    found, encoder = Ring(), Encoder("1.0")
+    add(found, encoder, lost)
+    stored = new_config_map(JOB, found.changes())
+    add(found, encoder, more)
+    found.follow(stored)
+    found.compare(stored)
+    data = {key: text for key, text in (stored["binaryData"] | found.changes()).items() if text is not None}
+    kept = decisions(stored | {"binaryData": data})
+    assert [one.n for one in kept] == list(range(kept[0].n, lost + more + 1))
+    assert not any(one.after_restart or one.unread for one in kept)
+
+
 def test_only_what_is_labelled_and_belongs_to_the_job_is_the_operators():
     assert is_of(MINE, JOB.uid)
     assert not is_of(MINE, "other")
