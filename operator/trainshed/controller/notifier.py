@@ -198,7 +198,9 @@ class Notifier(Background):
             self._in_namespace -= Counter({item.snapshot.job.namespace: 1})
             try:
                 await self._handle(name, item)
-            except NotLeader:
+            except NotLeader:  # after the machine was asleep this process may lead on, and nobody tells it so
+                if item.term == self._term:
+                    self._put_off(name, item)
                 return
         if not self._waiting.get(name, True):
             del self._waiting[name]
