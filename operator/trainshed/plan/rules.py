@@ -271,12 +271,14 @@ def reconcile_replicas(facts: Facts) -> Plan:
         *job_events.pods(facts),
         *job_events.stalled(facts, status),
     )
-    requeue_at = _earliest(_deadline(after), _next_retry(after), stuck_pods.next_startup_check(after))
+    end = _deadline(after)
+    if end and facts.status.start is None:  # it counts from when the status is stored, a little later
+        end = max(end, facts.now + timedelta(seconds=1))
+    requeue_at = _earliest(end, _next_retry(after), stuck_pods.next_startup_check(after))
     requeue_at = _earliest(requeue_at, waiting.next_check(facts), pod_groups.next_check(facts))
     requeue_at = _earliest(requeue_at, scale_downs.earliest_creation(after), hangs.next_check(after))
     requeue_at = _earliest(requeue_at, *false_starts.postponed(facts).values(), start_order.next_check(after))
-    if pods.more_to_create(actions):
-        requeue_at = facts.now
+    requeue_at = facts.now if pods.more_to_create(actions) else requeue_at
     return _with_stuck_pods(facts, Plan(status, events, actions, requeue_at=requeue_at))
 
 

@@ -21,3 +21,11 @@ def test_a_deadline_counts_from_the_start_of_the_job_however_long_its_pods_took_
     late = look(job, a_pod("worker-0"), status=waiting, now=at(50))
     assert late.requeue_at == at(60)
     assert states(look(job, a_pod("worker-0"), status=late.status, now=at(60)).status)[-1] == "Failed"
+
+
+def test_a_deadline_of_no_seconds_is_looked_at_a_second_later_until_the_start_is_stored():
+    job = a_job(worker=1, policy=run_policy(deadline=0))
+    for seconds in (0, 5):
+        first = look(job, a_pod("worker-0"), now=at(seconds))
+        assert (first.requeue_at, states(first.status)[-1]) == (at(seconds + 1), "Running")
+    assert states(look(job, a_pod("worker-0"), status=first.status, now=at(5)).status)[-1] == "Failed"
