@@ -28,11 +28,14 @@ KUBECTL = "/opt/kube/kubectl"
 PATHS = ("/etc/mpi", "/opt/kube")
 #: The volumes with the operator's scripts and with the keys of ssh.
 CONFIG, KEYS = "mpi-job-config", "ssh-auth"
-#: What allows Open MPI to run as root, as which a replica runs in its namespaces.
+#: What allows Open MPI 4 and 5 to run as root, as which a replica runs in its namespaces.
 AS_ROOT = (
     *("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"),
     *("PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"),
 )
+#: What keeps Open MPI 4 and 5 from binding each rank to a core: the replicas share those of this machine. Two replicas
+#: would bind to the same core, and more ranks than the machine has cores are refused.
+BINDING = ("OMPI_MCA_hwloc_base_binding_policy", "PRTE_MCA_hwloc_default_binding_policy")
 STARTER = re.compile(r"(?:^|[\s;&|(])(mpirun|mpiexec|mpiexec\.hydra|horovodrun)(?=$|[\s;&|)])")
 #: What stands for each host, a line with the slots of one, and a word that may be one.
 LOCAL, SLOTS, HOST = "localhost", re.compile(rf"{NAME}(?: slots=|:)(\d+)"), re.compile(NAME)
@@ -80,7 +83,8 @@ def admitted(pod: Document, version: str, folder: Path, secret: str, *, in_conta
         return {**pod, "spec": _worker(spec) if version == "v2beta1" else spec}
     mount = {"name": VOLUME, "mountPath": MOUNTED, "readOnly": True}
     variables = {remote_shell.VARIABLE: f"{MOUNTED}/{SOCKET}", remote_shell.SECRET: secret}
-    variables |= {} if in_containers else dict.fromkeys(AS_ROOT, "1")
+    if not in_containers:
+        variables |= dict.fromkeys(AS_ROOT, "1") | dict.fromkeys(BINDING, "none")
     first, *others = spec["containers"]
     inits = [_init(container, first["image"]) for container in spec.get("initContainers") or ()]
     changed = [_with(container, mount, variables) for container in (first, *inits)]

@@ -28,6 +28,8 @@ ENDPOINT = re.compile(rf"{NAME}(?::([0-9]{{1,5}})(?!\d))?")
 OWN_PORT = re.compile(rf"(?<![\d.]){re.escape(LOOPBACK)}:([0-9]{{1,5}})(?!\d)")
 #: The text of a port.
 PORT = re.compile("[0-9]{1,5}")
+#: How a variable ends that has the host to whose port another variable with the same beginning belongs.
+OWNERS = ("ADDR", "ADDRESS", "HOST", "IP", "URI")
 #: Ports for replicas on the loopback: below the range from which Linux takes the ports of outgoing connections.
 PORTS = range(20000, 32000)
 
@@ -161,8 +163,8 @@ def on_loopback(env: Mapping[str, str], hosts: Hosts, ports: Ports, own: tuple[s
     """Return the environment of a replica with 127.0.0.1 and a port of its own in place of each name and port.
 
     `own` is the pod with its ports. A variable that ends in PORT belongs to the variable that has the same beginning
-    and ends in ADDR, ADDRESS, HOST or IP; without one it is a port of the pod itself. So is one that follows the pod's
-    address, which other variables may refer to.
+    and ends in ADDR, ADDRESS, HOST, IP or URI; without one it is a port of the pod itself. So is one that follows the
+    pod's address, which other variables may refer to.
     """
     pod, own_ports = own
 
@@ -173,7 +175,7 @@ def on_loopback(env: Mapping[str, str], hosts: Hosts, ports: Ports, own: tuple[s
     for name, value in env.items():
         text = loopback_text(OWN_PORT.sub(own_port, value), hosts, ports)
         if name.endswith("PORT") and PORT.fullmatch(value):
-            siblings = (env.get(name.removesuffix("PORT") + end, "") for end in ("ADDR", "ADDRESS", "HOST", "IP"))
+            siblings = (env.get(name.removesuffix("PORT") + end, "") for end in OWNERS)
             owner = next((found for sibling in siblings if (found := hosts.pod(sibling))), "")
             if owner or int(value) in own_ports:
                 text = str(ports.of(owner or pod, int(value)))

@@ -77,6 +77,7 @@ def test_a_launcher_gets_the_programs_of_the_run():
     assert variables["TRAINSHED_EXEC"] == "/run/trainshed/exec.sock"
     assert variables["TRAINSHED_EXEC_SECRET"] == "0123"
     assert variables["PRTE_ALLOW_RUN_AS_ROOT"] == "1"
+    assert variables["PRTE_MCA_hwloc_default_binding_policy"] == "none", "the machine may have fewer cores than slots"
     assert spec["volumes"] == [{"name": "trainshed-exec", "hostPath": {"path": "/run/1"}}]
     assert [mount["name"] for mount in container["volumeMounts"]] == ["trainshed-exec"]
 

@@ -92,6 +92,8 @@ def test_the_environment_is_consistent(hosts, ports):
         "TF_CONFIG": json.dumps(cluster),
         "MASTER_ADDR": "mnist-worker-0",
         "MASTER_PORT": "2222",
+        "DMLC_TRACKER_URI": "mnist-worker-0",
+        "DMLC_TRACKER_PORT": "2222",
         "OWN_PORT": "2222",
         "OTHER_PORT": "8888",
         "PET_RDZV_ENDPOINT": "mnist-worker-0:29400",
@@ -102,6 +104,7 @@ def test_the_environment_is_consistent(hosts, ports):
     first, own = ports.of("mnist-worker-0", 2222), ports.of("mnist-worker-1", 2222)
     assert json.loads(found["TF_CONFIG"])["cluster"]["worker"] == [f"127.0.0.1:{first}", f"127.0.0.1:{own}"]
     assert (found["MASTER_ADDR"], found["MASTER_PORT"]) == ("127.0.0.1", str(first))
+    assert (found["DMLC_TRACKER_URI"], found["DMLC_TRACKER_PORT"]) == ("127.0.0.1", str(first))
     assert (found["OWN_PORT"], found["OTHER_PORT"]) == (str(own), "8888")
     assert found["PADDLE_MASTER"] == f"127.0.0.1:{own}", "the pod's address and its port, as others reach it"
     assert found["DASHBOARD"] == env["DASHBOARD"]
