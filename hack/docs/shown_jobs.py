@@ -16,7 +16,7 @@ from support.builders import T0, at
 from support.played_jobs import Life, Play, a_document
 from trainshed.api import status_codec
 from trainshed.api.coerce import format_time
-from trainshed.api.status import TrainerStatus
+from trainshed.api.trainer_status import TrainerStatus
 from trainshed.ui.model import JobFile
 
 #: When the pictures were taken.

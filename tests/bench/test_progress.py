@@ -11,7 +11,7 @@ from support.jobs import pytorchjob
 from support.log_server import LogServer
 from support.measured import USER, Measured
 from support.user_client import eventually
-from trainshed.api.status import REPORT_INTERVAL, SAME_REPORT_INTERVAL
+from trainshed.api.trainer_status import REPORT_INTERVAL, SAME_REPORT_INTERVAL
 
 JOBS = int(os.environ.get("PROGRESS_JOBS", "100"))
 #: Seconds between two lines of a log.

@@ -9,7 +9,7 @@ from support.played_jobs import IMAGE, Life, Play, a_document
 from support.queue_stories import QUEUES
 from trainshed.api.coerce import format_time
 from trainshed.api.signs import LateRank, Operations, Signs, Steps
-from trainshed.api.status import TrainerStatus
+from trainshed.api.trainer_status import TrainerStatus
 from trainshed.fit.amounts import parsed
 from trainshed.fit.packing import RoomOfNode
 from trainshed.views.story import Beside

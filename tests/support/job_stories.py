@@ -12,7 +12,7 @@ from trainshed.api.actions import LostPod, Snapshot
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Job
 from trainshed.api.objects import VOLCANO_GROUPS, Container, Dependent, Pod, TerminatedState
-from trainshed.api.status import TrainerStatus
+from trainshed.api.trainer_status import TrainerStatus
 from trainshed.fit.packing import RoomOfNode
 from trainshed.plan import plan
 from trainshed.plan.facts import Facts

@@ -22,7 +22,8 @@ from trainshed.api.coerce import format_time
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import RESTART_ATTEMPT_ANNOTATION
 from trainshed.api.signs import Signs
-from trainshed.api.status import Status, TrainerStatus
+from trainshed.api.status import Status
+from trainshed.api.trainer_status import TrainerStatus
 from trainshed.client.decode import PodObject
 from trainshed.client.decode import pod as decoded
 from trainshed.plan import plan

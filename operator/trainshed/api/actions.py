@@ -12,7 +12,8 @@ from .framework import Framework, JobDefaults
 from .job import Document, Job
 from .objects import Dependent, NodeReport, Pod, Resource, Service
 from .signs import Signs
-from .status import Status, TrainerStatus
+from .status import Status
+from .trainer_status import TrainerStatus
 
 
 class ApiRefusal(msgspec.Struct, frozen=True):

@@ -22,8 +22,9 @@ from .foreign_text import one_line
 from .framework import Framework
 from .job import Document, Job, ReplicaGroup
 from .quantities import MAX_LENGTH
-from .status import Status, TrainerStatus
+from .status import Status
 from .status_codec import status_document
+from .trainer_status import TrainerStatus
 
 #: The form of this module; a reader ignores fields that it does not know.
 FORM = 1

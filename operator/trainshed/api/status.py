@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -9,6 +10,7 @@ import msgspec
 
 from .indexes import Indexes
 from .time_spent import NOTHING, JobPhase, TimeSpent
+from .trainer_status import TrainerStatus
 
 #: The longest back-off delay: 300 s plus 25 % jitter (see `plan/restarts.py`).
 MAX_RETRY_DELAY = timedelta(seconds=375)
@@ -18,9 +20,6 @@ MAX_MESSAGE_BYTES, MAX_TERMINATION_MESSAGE_BYTES, MAX_SUMMARY_BYTES, MAX_NAME_BY
 MAX_SHORT_NAME_BYTES, MAX_RECENT_RESTARTS, MAX_WAITING, MAX_STRAGGLERS = 64, 10, 5, 3
 #: The largest size in bytes of a message in `waiting`.
 MAX_WAITING_MESSAGE_BYTES = 400
-#: The age of a stored report of a training from which the next one is stored, which may come every few seconds: if a
-#: table shows the difference, and otherwise.
-REPORT_INTERVAL, SAME_REPORT_INTERVAL = timedelta(seconds=15), timedelta(seconds=60)
 
 #: The limits that fail a job: two fields of its run policy, and an annotation (see `api/job_annotations.py`).
 DEADLINE, BACKOFF_LIMIT, STARTUP_DEADLINE = LIMITS = (
@@ -30,9 +29,6 @@ DEADLINE, BACKOFF_LIMIT, STARTUP_DEADLINE = LIMITS = (
 )
 #: The classes of failures that do not count against backoffLimit: of the cluster, and of pods that others have removed.
 FREE = ("Infrastructure", "Disruption")
-
-#: Names and values of what a training measures.
-Metrics = tuple[tuple[str, str], ...]
 
 
 class ConditionType(StrEnum):
@@ -201,70 +197,6 @@ class Retries(msgspec.Struct, frozen=True):
         return self.next_retry_time is not None and timedelta(0) < self.next_retry_time - now <= MAX_RETRY_DELAY
 
 
-class TrainerStatus(msgspec.Struct, frozen=True):
-    """The last report of a training: None or empty is what it does not say. `training.py` makes it.
-
-    `updated` is when the operator got it, by its own clock. `percentage` is from 0 to 100. `first_step` is what this
-    run of the program reported first, and `began` when that was. The run before it had come to `left_step`, at the time
-    `left`, if this process has heard that. None of the four is stored.
-    """
-
-    updated: datetime
-    percentage: int | None = None
-    remaining_seconds: int | None = None
-    metrics: Metrics = ()
-    step: int | None = None
-    total_steps: int | None = None
-    epoch: float | None = None
-    steps_per_second: float | None = None
-    first_step: int | None = None
-    began: datetime | None = None
-    left_step: int | None = None
-    left: datetime | None = None
-
-    @property
-    def column(self) -> str:
-        """What a table shows: `52%, 8m left`, and less if less is known."""
-        done = f"{self.percentage}%" if self.percentage is not None else ""
-        done = done or (f"step {self.step}" if self.step is not None else "")
-        return f"{done}, {left} left" if done and (left := self._left) else done
-
-    @property
-    def stored(self) -> TrainerStatus:
-        """The same without what is not stored."""
-        return msgspec.structs.replace(self, first_step=None, began=None, left_step=None, left=None)
-
-    def differs(self, known: TrainerStatus | None) -> bool:
-        """Return whether this report says something else than the `known` one, which is older, besides times."""
-        return known is None or (
-            self.updated >= known.updated and self._content(self.updated) != known._content(self.updated)  # noqa: SLF001 - of the same class
-        )
-
-    def interval(self, known: TrainerStatus) -> timedelta:
-        """Return the age of `known`, which is stored, from which this report is stored: the longer one if none sees it.
-
-        A training that has gone back is seen: that counts as lost work.
-        """
-        back = self.step is not None and known.step is not None and self.step < known.step
-        seen = back or (self.percentage, self._left) != (known.percentage, known._left)
-        return REPORT_INTERVAL if seen else SAME_REPORT_INTERVAL
-
-    @property
-    def _left(self) -> str:
-        return _rough(self.remaining_seconds) if self.remaining_seconds else ""
-
-    def _content(self, time: datetime) -> TrainerStatus:
-        return msgspec.structs.replace(self.stored, updated=time, remaining_seconds=None, steps_per_second=None)
-
-
-def _rough(seconds: int) -> str:
-    """Return a duration in its largest unit, rounded to it: `8m`."""
-    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{seconds}s"
-
-
 class Status(msgspec.Struct, frozen=True):
     """The status of a job.
 
@@ -340,9 +272,28 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def trains(self) -> bool:
-        """False if the job is over, ends, is suspended or Stalled: then no time is known that remains."""
-        stands = self.true(ConditionType.STALLED) or self.true(ConditionType.SUSPENDED)
-        return not (self.over or self.ending or stands)
+        """False unless the training advances, as far as is known: otherwise no time is known that remains.
+
+        What was reported before a restart, a suspension or a blockage says nothing about the time after it. Other pods
+        of a Blocked job may train on, as those of an elastic one: then there are newer reports.
+        """
+        return self.may_train and self.trainer is not None and all(time < self.trainer.updated for time in self._pauses)
+
+    @property
+    def may_train(self) -> bool:
+        """False if the job is over, ends, does not run or not with all replicas again, is suspended or Stalled."""
+        stands = self.recovers or self.true(ConditionType.STALLED) or self.true(ConditionType.SUSPENDED)
+        return self.true(ConditionType.RUNNING) and not (self.over or self.ending or stands)
+
+    @property
+    def _pauses(self) -> Iterator[datetime]:
+        """The ends of the last restart and of a suspension, and the begin of a blockage, which may last."""
+        for restart in self.recent_restarts[-1:]:
+            yield restart.time + timedelta(seconds=restart.recovery_seconds or 0)
+        for kind, true in ((ConditionType.SUSPENDED, False), (ConditionType.BLOCKED, True)):
+            found = self.condition(kind)
+            if found and found.true is true:
+                yield found.changed
 
     @property
     def restarts(self) -> int:

@@ -20,7 +20,7 @@ from .coerce import (
     without_none,
 )
 from .foreign_text import one_line
-from .status import Metrics, TrainerStatus
+from .trainer_status import Metrics, TrainerStatus
 
 #: The most metrics that are kept, the most bytes of a name and of a value, and of all of them in the status.
 MAX_METRICS, MAX_METRIC_BYTES, MAX_METRICS_BYTES = 32, 64, 2_800

@@ -17,7 +17,7 @@ from trainshed.api.coerce import format_time
 from trainshed.api.framework import child_name
 from trainshed.api.job import Job, ProgressSource
 from trainshed.api.objects import Phase, Pod
-from trainshed.api.status import TrainerStatus
+from trainshed.api.trainer_status import TrainerStatus
 from trainshed.client import ApiError, Forbidden
 from trainshed.client.transport import Path, RestClient
 from trainshed.plan.messages import job_events

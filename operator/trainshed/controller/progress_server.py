@@ -14,7 +14,7 @@ from aiohttp import web
 
 from trainshed.api.coerce import without_none
 from trainshed.api.job import Job, JobKey, ProgressSource
-from trainshed.api.status import TrainerStatus
+from trainshed.api.trainer_status import TrainerStatus
 from trainshed.api.training import parse_report
 from trainshed.plan.messages import progress_reports as messages
 from trainshed.plan.messages.progress_reports import PASSING, ReportRefusal

@@ -14,7 +14,7 @@ import msgspec
 from trainshed.api import training
 from trainshed.api.job import Job, JobKey
 from trainshed.api.signs import Operations, Signs, Stacks, Steps
-from trainshed.api.status import REPORT_INTERVAL, TrainerStatus
+from trainshed.api.trainer_status import REPORT_INTERVAL, TrainerStatus
 
 #: The number of jobs of which a report is kept, those that have reported last, and of steps of each.
 MAX_JOBS, MAX_STEPS = 10_000, 64

@@ -17,7 +17,8 @@ from trainshed.api import status_codec
 from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Document
 from trainshed.api.objects import JOB_ROLE_LABEL
-from trainshed.api.status import ConditionType, TrainerStatus
+from trainshed.api.status import ConditionType
+from trainshed.api.trainer_status import TrainerStatus
 from trainshed.local.direction import Direction
 from trainshed.local.options import LocalJob
 from trainshed.local.output import is_named

@@ -12,7 +12,7 @@ from trainshed.api.foreign_text import one_line
 from trainshed.api.framework import own_container
 from trainshed.api.job import Document
 from trainshed.api.objects import JOB_ROLE_LABEL
-from trainshed.api.status import TrainerStatus
+from trainshed.api.trainer_status import TrainerStatus
 from trainshed.local.options import LocalJob
 from trainshed.local.runtimes.protocol import LogSink
 from trainshed.progress.log_shapes import by_expression, parse

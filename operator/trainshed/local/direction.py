@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from trainshed.api.status import TrainerStatus
+from trainshed.api.trainer_status import TrainerStatus
 from trainshed.local.node.kubelet import Kubelet
 from trainshed.local.runtimes.protocol import LogSink
 from trainshed.memory.built_in import PODS

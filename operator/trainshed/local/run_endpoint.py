@@ -14,7 +14,7 @@ from typing import TypeAlias
 from aiohttp import web
 
 from trainshed.api.job import Document, JobKey
-from trainshed.api.status import TrainerStatus
+from trainshed.api.trainer_status import TrainerStatus
 from trainshed.controller import serving_certificates
 from trainshed.controller.cache import Cache
 from trainshed.controller.events import EventRecorder

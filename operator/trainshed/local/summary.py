@@ -62,11 +62,14 @@ def _progress(job: Document, read: Progress | None) -> str:
 
     It is what the training itself has reported, of a job that asks for it, or what was read from its output.
     """
+    status = status_codec.parse_status(job)
     asks = (job["metadata"].get("annotations") or {}).get(PROGRESS) == ProgressSource.ENDPOINT
-    if asks and (reported := status_codec.parse_status(job).trainer):
-        left = reported.remaining_seconds
+    if asks and (reported := status.trainer):
+        left = reported.remaining_seconds if status.trains else None
         return _text(reported.step, reported.total_steps, reported.percentage, reported.metrics, left)
-    return _text(read.step, read.total, read.percentage, read.metrics, read.remaining) if read else ""
+    if read is None:
+        return ""
+    return _text(read.step, read.total, read.percentage, read.metrics, read.remaining if status.may_train else None)
 
 
 def _text(

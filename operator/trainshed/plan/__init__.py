@@ -11,7 +11,8 @@ from trainshed.api.actions import Plan, Snapshot, all_pods
 from trainshed.api.job import Job, RestartScope, ServiceForm
 from trainshed.api.objects import ROLES
 from trainshed.api.replicas import replicas_by_name
-from trainshed.api.status import REPORT_INTERVAL, Status
+from trainshed.api.status import Status
+from trainshed.api.trainer_status import REPORT_INTERVAL
 
 from . import conditions, dependents, failures, hangs, pod_groups, restarts
 from .facts import Facts

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from trainshed.api.status import SAME_REPORT_INTERVAL, Restart, Status
+from trainshed.api.status import Restart, Status
+from trainshed.api.trainer_status import SAME_REPORT_INTERVAL
 
 from .facts import Facts
 from .failures import DISRUPTION

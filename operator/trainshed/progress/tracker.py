@@ -10,7 +10,7 @@ from datetime import datetime
 
 import msgspec
 
-from trainshed.api.status import TrainerStatus
+from trainshed.api.trainer_status import TrainerStatus
 from trainshed.api.training import pace, trainer_status
 
 from .log_shapes import LineReport, Metrics, parse

@@ -22,7 +22,8 @@ from trainshed.api.job_record import (
     decode,
     encode,
 )
-from trainshed.api.status import Condition, ConditionType, Failure, Restart, Status, TrainerStatus
+from trainshed.api.status import Condition, ConditionType, Failure, Restart, Status
+from trainshed.api.trainer_status import TrainerStatus
 from trainshed.api.training import parse_report
 from trainshed.views import rows
 

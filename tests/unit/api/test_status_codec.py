@@ -24,10 +24,10 @@ from trainshed.api.status import (
     Restart,
     Retries,
     Status,
-    TrainerStatus,
     Waiting,
 )
 from trainshed.api.time_spent import JobPhase, TimeSpent
+from trainshed.api.trainer_status import TrainerStatus
 from trainshed.memory.versioned_store import merge_patch
 
 TIMES = st.integers(0, 10**6).map(at)

@@ -7,7 +7,8 @@ import pytest
 from support.builders import at
 from trainshed.api import status_codec
 from trainshed.api.coerce import json_size
-from trainshed.api.status import Status, TrainerStatus
+from trainshed.api.status import Status
+from trainshed.api.trainer_status import TrainerStatus
 from trainshed.api.training import MAX_METRICS, MAX_METRICS_BYTES, pace, parse_report, trainer_status
 
 #: What transformers 5 posts.

@@ -14,7 +14,7 @@ from trainshed.api.actions import Snapshot
 from trainshed.api.digest import Digest, digest_of, many_texts
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import ROLES, Dependent, Resource
-from trainshed.api.status import TrainerStatus
+from trainshed.api.trainer_status import TrainerStatus
 from trainshed.decisions.again import differences
 from trainshed.decisions.documents import OPTIONS, document
 from trainshed.decisions.recording import Encoder, decode, recordings, status_after, worth_keeping

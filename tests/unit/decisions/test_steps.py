@@ -9,7 +9,7 @@ from support.decided import FAILED, JOB, RUNS
 from support.replace import replace
 from trainshed import plan as planner
 from trainshed.api.actions import ApiRefusal, Snapshot
-from trainshed.api.status import TrainerStatus
+from trainshed.api.trainer_status import TrainerStatus
 from trainshed.decisions.recording import Decision, Encoder, decode
 from trainshed.decisions.steps import SENTENCES, about_pod, as_json, steps, why_deleted
 from trainshed.plan.rules import RULES

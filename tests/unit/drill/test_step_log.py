@@ -11,7 +11,7 @@ from support.local_runs import a_job
 from support.scripted_runtime import NoLogs
 from trainshed import rendering
 from trainshed.api.framework import JobDefaults
-from trainshed.api.status import TrainerStatus
+from trainshed.api.trainer_status import TrainerStatus
 from trainshed.cli import local_jobs
 from trainshed.drill import step_log
 from trainshed.drill.step_log import StepLog, loss_of

@@ -7,9 +7,10 @@ import pytest
 from support.builders import T0, a_job, a_pod, at, look, pods_of, replace, seen
 from support.virtual_time import in_virtual_time
 from trainshed.api.job import JobKey
-from trainshed.api.status import Restart, Status, TrainerStatus
+from trainshed.api.status import Restart, Status
 from trainshed.api.status_codec import parse_status, status_document
 from trainshed.api.time_spent import NOTHING, JobPhase
+from trainshed.api.trainer_status import TrainerStatus
 from trainshed.api.training import trainer_status
 from trainshed.controller.training_reports import TrainingReports
 from trainshed.plan import plan

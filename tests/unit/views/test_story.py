@@ -19,8 +19,9 @@ from trainshed.api import parse
 from trainshed.api.coerce import format_time
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import Container, TerminatedState
-from trainshed.api.status import Retries, TrainerStatus
+from trainshed.api.status import Retries
 from trainshed.api.time_spent import JobPhase, TimeSpent
+from trainshed.api.trainer_status import TrainerStatus
 from trainshed.client import ApiError
 from trainshed.plan.facts import Facts
 from trainshed.plan.failures import CLASSES

@@ -79,6 +79,47 @@ def test_tables_say_how_far_a_job_was_that_does_not_train_and_not_how_long_it_st
     assert progress == "7%"
 
 
+#: The last report is of the 100th second. Before that the job runs, and then comes what a case says.
+RESTARTED = Restart(at(90), 1, "worker-1", "", "Application", "", 1, 2)
+STATUSES = {
+    "reports": ({}, ["Running"], "7%, 4m left"),
+    "pending": ({}, ["Created"], "7%"),
+    "restarting": ({}, ["Restarting"], "7%"),
+    "ends": ({}, ["Running", "FailureTarget"], "7%"),
+    "blocked": ({"since": 110}, ["Created", "Blocked"], "7%"),
+    "blocked-while-it-runs": ({"since": 110}, ["Running", "Blocked"], "7%"),
+    "elastic-and-too-small": ({"since": 95}, ["Running", "Blocked"], "7%, 4m left"),
+    "recovers": ({"time_spent": TimeSpent({}, JobPhase.RESTART, at(90))}, ["Running"], "7%"),
+    "restarted-and-silent": ({"recent_restarts": (replace(RESTARTED, recovery_seconds=15),)}, ["Running"], "7%"),
+    "restarted": ({"recent_restarts": (replace(RESTARTED, recovery_seconds=9),)}, ["Running"], "7%, 4m left"),
+}
+
+
+@pytest.mark.parametrize(("found", "states", "shown"), STATUSES.values(), ids=STATUSES)
+def test_an_estimate_is_shown_only_while_the_training_advances(found: dict, states: list[str], shown: str):
+    job, status, since = a_job("PyTorchJob", master=1, worker=1), Status(), found.pop("since", 110)
+    for state in states:
+        status = set_condition(status, ConditionUpdate(ConditionType(state), "", ""), at(since))
+    report = trainer_status(at(100), step=7, total_steps=100, remaining_seconds=240)
+    stored = document(job, replace(status, trainer=report, **found))
+    *_, progress, _ = rows.row(stored, at(120), namespaces=False, wide=True)
+    assert (progress, stored["status"]["progress"]) == (shown, shown)
+
+
+def test_a_job_that_was_resumed_has_no_estimate_before_the_next_report():
+    job = a_job("PyTorchJob", master=1, worker=1)
+    status = replace(running(job), trainer=trainer_status(at(100), step=7, total_steps=100, remaining_seconds=240))
+    for kind, true in (
+        (ConditionType.SUSPENDED, True),
+        (ConditionType.SUSPENDED, False),
+        (ConditionType.RUNNING, True),
+    ):
+        status = set_condition(status, ConditionUpdate(kind, "", ""), at(200), true=true)
+    assert status.progress == "7%"
+    again = trainer_status(at(300), step=8, total_steps=100, remaining_seconds=240)
+    assert replace(status, trainer=again).progress == "8%, 4m left"
+
+
 @pytest.mark.parametrize(("step", "shown"), [(7, "7%, stalled"), (None, "stalled")])
 def test_tables_say_that_a_job_is_stalled_and_not_how_long_it_still_takes(step: int | None, shown: str):
     job = a_job("PyTorchJob", master=1, worker=1)

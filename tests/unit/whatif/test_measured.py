@@ -8,17 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from support.builders import at
-from trainshed.api.status import (
-    MAX_RECENT_RESTARTS,
-    Condition,
-    ConditionType,
-    Failure,
-    Restart,
-    Retries,
-    Status,
-    TrainerStatus,
-)
+from trainshed.api.status import MAX_RECENT_RESTARTS, Condition, ConditionType, Failure, Restart, Retries, Status
 from trainshed.api.time_spent import JobPhase, TimeSpent
+from trainshed.api.trainer_status import TrainerStatus
 from trainshed.plan.retry_delay import backoff_seconds
 from trainshed.whatif.measured import JobMeasures, measures
 
