@@ -176,3 +176,14 @@ def test_what_is_published_is_signed_and_the_release_comes_last(tmp_path):
     assert commands[-1][:4] == ["gh", "release", "create", "v0.2.0rc1"]
     assert "--prerelease" in commands[-1]
     assert str(tmp_path / "SHA256SUMS.sigstore.json") in commands[-1]
+
+
+def test_an_image_of_one_processor_is_not_published(tmp_path):
+    saved, archive = tmp_path / "saved.tar", tmp_path / "trainshed-0.2.0-image.tar"
+    archives.write(saved, [archives.Image("trainshed:0.2.0", (), ("run",))])
+    image.write({"amd64": saved}, archive, "0.2.0", 1)
+    done = CliRunner().invoke(publish.main, ["--dist", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "is for linux/amd64 alone, and not for linux/amd64,linux/arm64" in done.output
+    image.write({"arm64": saved, "amd64": saved}, archive, "0.2.0", 1)
+    assert image.platforms(archive) == image.PLATFORMS

@@ -65,6 +65,8 @@ def main(
     if with_image:
         digest = image.build(release)
         (target / "image-digest").write_text(f"{IMAGE}@{digest}\n")
+        if (found := image.platforms(target / f"trainshed-{version}-image.tar")) != image.PLATFORMS:
+            click.echo(f"the image is for {found} alone: {image.FOR_TRYING}", err=True)
     if with_plugin:
         with step("making the plugin of kubectl for each platform"):
             archives = packages.plugins(wheel, release)

@@ -18,6 +18,10 @@ from testbed import docker, kind
 from .repository import Release, git
 
 PLATFORMS = "linux/amd64,linux/arm64"
+#: What is said of an image that has not all of them.
+FOR_TRYING = (
+    "it is for trying, and `make publish` refuses it; with BuildKit and a registry in reach it has all platforms"
+)
 INDEX, MANIFEST = "application/vnd.oci.image.index.v1+json", "application/vnd.oci.image.manifest.v1+json"
 CONFIG, LAYER = "application/vnd.oci.image.config.v1+json", "application/vnd.oci.image.layer.v1.tar+gzip"
 
@@ -84,6 +88,16 @@ def index_digest(archive: Path) -> str:
     with tarfile.open(archive) as tar:
         (image,) = json.load(tar.extractfile("index.json"))["manifests"]
     return str(image["digest"])
+
+
+def platforms(archive: Path) -> str:
+    """Return the platforms of the image of an OCI archive, in the form of PLATFORMS."""
+    with tarfile.open(archive) as tar:
+        read = lambda name: json.load(tar.extractfile(name))  # noqa: E731 - while the archive is open
+        (image,) = read("index.json")["manifests"]
+        inside = read(f"blobs/sha256/{image['digest'].removeprefix('sha256:')}").get("manifests", [image])
+    found = (one.get("platform") or {} for one in inside)
+    return ",".join(sorted(f"{one.get('os')}/{one.get('architecture')}" for one in found))
 
 
 def _unpacked(layer: bytes) -> bytes:

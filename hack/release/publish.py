@@ -10,6 +10,8 @@ import click
 
 from testbed.places import ROOT
 
+from . import image
+
 #: The environment that has twine.
 PYTHON = ROOT / ".venv-release" / "bin" / "python"
 
@@ -42,6 +44,9 @@ def commands(dist: Path) -> list[list[str]]:
 @click.option("--dry-run", is_flag=True, help="Print the commands, and run none.")
 def main(dist: Path, dry_run: bool) -> None:
     """Publish a release."""
+    (archive,) = dist.glob("trainshed-*-image.tar")
+    if not dry_run and (found := image.platforms(archive)) != image.PLATFORMS:
+        raise click.ClickException(f"{archive} is for {found} alone, and not for {image.PLATFORMS}")
     for command in commands(dist):
         click.echo(shlex.join(command))
         if not dry_run:
