@@ -168,10 +168,17 @@ async def _operator(rest: RestClient, installed: Installed, own_version: str) ->
     return found
 
 
+#: What brings the package that reads certificates.
+WITH_IT = "pip install 'trainshed[operator]'"
+
+
 async def _progress(rest: RestClient, address: str) -> Diagnosis:
     """Look at the Service and the Secret of the progress endpoint."""
-    from trainshed.controller import serving_certificates  # noqa: PLC0415 - cryptography, which few commands need
-
+    try:
+        from trainshed.controller import serving_certificates  # noqa: PLC0415 - cryptography, which few commands need
+    except ModuleNotFoundError as error:
+        message = f"its certificate cannot be read without the Python package {error.name}: {WITH_IT}"
+        return Diagnosis(Verdict.UNKNOWN, "Progress", message)
     host, now = address.rpartition(":")[0], Clock().now()
     name, namespace = host.split(".")[:2]
     service, secret = [await readable(rest, Path("/api/v1", kind, namespace, name)) for kind in ("services", "secrets")]

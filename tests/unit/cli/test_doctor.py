@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 import tracemalloc
 from datetime import UTC, datetime
 
 import pytest
 
+from trainshed import controller
 from trainshed.cli.connection import Cluster
 from trainshed.cli.installation import examine, find_installed
 from trainshed.cli.stacks import image_of_operator
@@ -166,6 +168,16 @@ async def test_the_progress_endpoint_of_an_operator_that_has_one_is_looked_at(se
         if text.startswith("Progress")
     ]
     assert (found, sentence in text) == (verdict, True), text
+
+
+async def test_without_the_package_for_certificates_all_else_is_looked_at(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    monkeypatch.delitem(sys.modules, "trainshed.controller.serving_certificates")
+    monkeypatch.delattr(controller, "serving_certificates")
+    found = await said(ApiServer([deployed("sys", "--progress-server=trainings.sys.svc:10443")], [BINDING]))
+    [text] = [text for text in found["UNKNOWN"] if text.startswith("Progress")]
+    assert text.endswith("without the Python package cryptography: pip install 'trainshed[operator]'")
+    assert any(text.startswith("Leader") for texts in found.values() for text in texts)
 
 
 @pytest.mark.parametrize("bindings", [[BINDING], []])
