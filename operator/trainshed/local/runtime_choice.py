@@ -8,6 +8,7 @@ import secrets
 import shlex
 import shutil
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 
@@ -27,6 +28,11 @@ from trainshed.local.runtimes.replaced_paths import ReplacedPaths
 from . import differences, references
 from .options import LocalJob, Options, Refused
 from .run_folder import MARK, RunFolder
+
+#: What is said of jobs whose keys of ssh the operator makes, where the package for it is missing.
+WITHOUT_KEYS = (
+    "MPIJob of v2beta1: its keys of ssh need the Python package cryptography: pip install 'trainshed[operator]'"
+)
 
 
 class RuntimeChoice:
@@ -157,6 +163,8 @@ class RuntimeChoice:
         """Raise `Refused` if a job would mean something else; `path` is the PATH of replicas that are processes."""
         if len(self._mpi) > 1:
             raise Refused("MPIJob: Forbidden: a cluster serves one version, v1 or v2beta1; use a file for each")
+        if "v2beta1" in self._mpi and find_spec("cryptography") is None:
+            raise Refused(WITHOUT_KEYS)
         problems: list[str] = []
         ignored: list[str] = []
         checked: list[tuple[list[Document], Mapping[tuple[str, str], Document]]] = []

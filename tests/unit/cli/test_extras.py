@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from support.trainjobs import EXAMPLES
+
 #: The packages of extras, which the program in the test cannot import.
 MISSING = ("aiohttp", "cryptography", "htpy", "kopf", "kubernetes", "prometheus_client", "uvloop")
 PROGRAM = f"""
@@ -27,21 +29,25 @@ for words in sys.argv[1:]:
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What `trainshed operator` and `trainshed ui` say, after the help of every command, without any extra."""
-    config = tmp_path_factory.mktemp("kube") / "config"
+    """What `operator`, `ui` and `run` say last, after the help of every command, without any extra."""
+    folder = tmp_path_factory.mktemp("kube")
+    config = folder / "config"
     config.write_text(
         '{"apiVersion": "v1", "kind": "Config", "current-context": "x", "contexts": [{"name": "x", "context":'
         ' {"cluster": "x", "user": "x"}}], "users": [{"name": "x", "user": {"token": "x"}}],'
         ' "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:9"}}]}'
     )
-    words = [f"operator --kubeconfig {config}", f"ui --no-browser --kubeconfig {config}"]
+    job = EXAMPLES / "mpi" / "v2beta1" / "allreduce.yaml"
+    run = f"run --runtime processes --state {folder} -f {job}"
+    words = [f"operator --kubeconfig {config}", f"ui --no-browser --kubeconfig {config}", run]
     done = subprocess.run([sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
 def test_a_command_says_which_extra_it_lacks(said):
-    operator, page = said
+    operator, page, keys = said
     assert operator.startswith("1 Error: this needs the Python package ")
     assert operator.endswith("pip install 'trainshed[operator]'")
     assert page == "1 Error: this needs the Python package aiohttp: pip install 'trainshed[ui]'"
+    assert keys.endswith("keys of ssh need the Python package cryptography: pip install 'trainshed[operator]'")
