@@ -212,6 +212,12 @@ test-integration: venv venv-sdk ## Run the operator against a real API server wi
 	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "apiserver and not long" $(RERUNS) $(SERVED)
 	$(call took,test-integration)
 
+.PHONY: test-long
+test-long: venv venv-sdk ## Run the cases that test-integration leaves out: more broken pages, crashes and policies. Takes minutes.
+	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "apiserver and long" $(RERUNS) \
+	    --ignore tests/integration/test_release.py --ignore tests/integration/test_upgrade.py $(SERVED)
+	$(call took,test-long)
+
 .PHONY: test-release
 test-release: venv ## Build the files of a release, and use them: a bare environment, the plug-in of kubectl, a real API server. Takes some minutes.
 	@$(PY) -m pytest -v -m apiserver tests/integration/test_release.py

@@ -16,6 +16,7 @@ from support.api_request import Answer, Request
 from support.fault_proxy import LOST, Forward
 from support.jobs import pytorchjob
 from support.planes import ready_control_plane
+from support.sampling import sampled
 from support.user_client import Refused
 from testbed.control_plane import ControlPlane
 from trainshed.event_loop import EventLoop
@@ -52,7 +53,7 @@ def come_back(plane: ControlPlane) -> None:
 
 
 @pytest.mark.fault("D1", "D2")
-@pytest.mark.parametrize("number", [3, 8, 10])
+@pytest.mark.parametrize("number", sampled((3, 8, 10), 3, 10))
 @pytest.mark.parametrize("strike", [kill_apiserver, kill_etcd])
 @in_loop
 async def test_a_server_may_die_at_a_write(

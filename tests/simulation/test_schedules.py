@@ -25,7 +25,7 @@ from trainshed.api.framework import JobDefaults
 from trainshed.frameworks import FRAMEWORKS
 
 #: The number of schedules: few with the fast tests, the rest with the slow ones; `make simulate` runs more.
-FEW, MANY = 160, int(os.environ.get("TRAINSHED_SCHEDULES", "1600"))
+FEW, MANY = 160, int(os.environ.get("TRAINSHED_SCHEDULES", "800"))
 KNOWN = {framework.kind: framework for framework in FRAMEWORKS}
 JOB = JobRequest("TFJob", "a", (("Chief", 1), ("Worker", 2)))
 TRACE = "from simulation.test_schedules import traces; print(traces())"

@@ -110,7 +110,9 @@ class Visitor:
 
 
 def screenshots(page: Page, name: str) -> None:
-    """Keep pictures of a page in three widths, light and dark, in build/screenshots."""
+    """Keep pictures of a page in three widths, light and dark, in build/screenshots if TRAINSHED_SCREENSHOTS is set."""
+    if not os.environ.get("TRAINSHED_SCREENSHOTS"):
+        return
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     before = page.viewport_size
     for scheme in ("light", "dark"):

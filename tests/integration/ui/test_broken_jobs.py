@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from support.broken_jobs import BROKEN, WELL
 from support.browsing import Visitor, screenshots
 from support.builders import at
+from support.sampling import sampled
 from trainshed.ui.access import HEADERS
 from trainshed.ui.listening import STATIC
 from trainshed.ui.model import PageFrame
@@ -51,7 +52,7 @@ def is_wider_than_the_window(page: Page) -> bool:
     return page.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
-@pytest.mark.parametrize("name", [*BROKEN, *WELL])
+@pytest.mark.parametrize("name", sampled([*BROKEN, *WELL], "crash-loop", "evicted", "stalled-rank", "healthy"))
 def test_the_page_of_a_broken_job_is_for_all_readers_and_all_widths(reader: Visitor, name):
     page = reader.open(f"{BASE}/{name}")
     expect(page.locator(".job-state")).to_be_visible()

@@ -14,7 +14,7 @@ from simulation.differential.sides import Simulated
 from trainshed.client.transport import Answer, Request
 
 #: The number of sequences, and the seed of the first; `make sim-conformance N=20000` runs more.
-COUNT, FIRST = 500, 1_000_000
+COUNT, FIRST = 300, 1_000_000
 
 
 class Prompt(Simulated):
