@@ -92,6 +92,13 @@ def _events(passed: Collection[Passed]) -> Iterator[Change]:
             yield Change(one.at, OPERATOR, CREATED, "events", None, found)
 
 
+def claimed(passed: Collection[Passed], until: float) -> frozenset[str]:
+    """Return the states of which was stored, by requests that came until then, that a message is sent."""
+    writes = [one for one in passed if 200 <= one.stored < 300 and one.request.at <= until]
+    statuses = [orjson.loads(one.request.body)["status"] for one in writes if one.request.parts[3] == "status"]
+    return frozenset(status["notified"]["state"] for status in statuses if "notified" in status)
+
+
 def normalized(portrait: Summary, namespace: str, ignored: Collection[str] = ()) -> dict[str, str]:
     """Return a final state as texts, without fields that differ from run to run and without `ignored` status fields."""
     plain = partial(_plain, namespace=namespace)

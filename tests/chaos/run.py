@@ -74,6 +74,7 @@ class Run:
     def __init__(self, environment: Environment, job: dict, *flags: str, **constants: float) -> None:
         self.route = Route()
         self.counted: int | None = None
+        self.killed = 0.0
         self.user_versions: set[str] = set()
         self._environment = environment
         self._job = job
@@ -119,6 +120,7 @@ class Run:
 
     def kill(self) -> None:
         """Kill the operator."""
+        self.killed = time.time()
         self.supervisor.operator.signal(signal.SIGKILL)
 
     def quiet(self, seconds: float = QUIET) -> bool:

@@ -1,4 +1,4 @@
-"""A sample of `make chaos`: every fault in four workloads, each at a different point."""
+"""A sample of `make chaos`: every fault in five workloads, each at a different point."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ pytestmark = [pytest.mark.apiserver, pytest.mark.asyncio(loop_scope="module")]
 
 PARALLEL = 4
 #: An MPIJob owns an object of each kind; a restart as a whole and of one replica; pods that go and come back as a user
-#: wishes. The simulation injects the same faults in what the other workloads do, and `make chaos` in all of them.
-SAMPLED = ("mpi", "all-again", "one-again", "pauses")
+#: wishes; messages to a webhook. The simulation injects the same faults in what the other workloads do, and `make
+#: chaos` in all of them.
+SAMPLED = ("mpi", "all-again", "one-again", "pauses", "tells")
 
 
 @pytest.mark.fault("A1", "A2", "A4", "A6", "A7", "A10", "A11", "A12", "A13", "B1", "B7", "B8", "C2", "C4")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from support.user_client import Refused
 
-from .evidence import differences, normalized
+from .evidence import claimed, differences, normalized
 from .run import Environment, Run
 from .watch_faults import STALE, WATCH_FAULTS, FaultAtEvents, StaleList
 from .workloads import Workload
@@ -19,6 +19,8 @@ from .write_faults import CRASHES, WRITE_FAULTS, FaultAtWrites, Numbered, number
 ENDED, REST = 60.0, 3.0
 #: Seconds of silence after which the operator reconnects a watch: a trial cannot wait for the usual 90.
 IMPATIENT = {"trainshed.client.http.READ_TIMEOUT": 1.5}
+#: Seconds after a kill in which what the killed process has sent may still arrive, shorter than news wait in the next.
+LATEST_CLAIM = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +128,16 @@ class Trial:
 
     async def _untold(self) -> tuple[str, ...]:
         """Return the states with two messages, or with none, unless the operator died when it had noted a message."""
-        run, wanted, dies = self._run, self._workload.told, self._point.fault in CRASHES
-        dies_later = dies and self._point.fault != "killed-before"
-        noted = dies_later and any("/status" in at for at in getattr(self._fault, "at", ()))
+        run, wanted = self._run, {*self._workload.told}
+
+        def missing() -> set[str]:
+            lost = claimed(run.route.passed, run.killed + LATEST_CLAIM) if run.killed else frozenset()
+            return wanted.difference(run.messages, lost)
+
         if wanted:
-            await run.rest(lambda: noted or {*wanted} <= {*run.messages}, ENDED)
+            await run.rest(lambda: not missing(), ENDED)
         twice = [state for state, count in Counter(run.messages).items() if count > 1]
-        missing = [] if noted else [state for state in wanted if state not in run.messages]
-        return tuple(f"told twice: {state}" for state in twice) + tuple(f"not told: {state}" for state in missing)
+        return tuple(f"told twice: {state}" for state in twice) + tuple(f"not told: {state}" for state in missing())
 
     async def _scripted(self) -> tuple[str, ...]:
         try:
