@@ -26,7 +26,7 @@ from trainshed.api import status_codec
 from trainshed.api.actions import Event, Snapshot
 from trainshed.api.job import Document, Job, JobKey
 from trainshed.api.status import Status
-from trainshed.client import ApiError, Client, Conflict, NotFound, NotLeader, Unavailable
+from trainshed.client import ApiError, Client, Conflict, Forbidden, NotFound, NotLeader, Unavailable
 from trainshed.config import Config
 from trainshed.notify import news as newsdesk
 from trainshed.notify.addresses import networks
@@ -217,13 +217,13 @@ class Notifier(Background):
             return
         try:
             claimed = await self._claim(name, item)
-        except (Conflict, Unavailable) as error:
-            log.debug("%s: cannot store for now that a message is sent: %s", job.key, error)
-            self._put_off(name, item)
-            return
+        except NotLeader:
+            raise
         except (ApiError, _Dropped) as error:
-            if isinstance(error, NotLeader):
-                raise
+            if _may_pass(error, item.delay):
+                log.debug("%s: cannot store for now that a message is sent: %s", job.key, error)
+                self._put_off(name, item)
+                return
             self._give_up(job, UNSTORED, job_events.webhook_refused(name, f"the status cannot be stored: {error}"))
             return
         if claimed:
@@ -309,6 +309,11 @@ class Notifier(Background):
         self._desk.count(result)
         self._desk.tell(job, event)
         log.warning("%s: %s", job.key, event.message, extra=job_fields(job.key))
+
+
+def _may_pass(error: Exception, delay: timedelta) -> bool:
+    """Return whether to try again: rights that lack for minutes are no API server that has just begun."""
+    return isinstance(error, (Conflict, Unavailable)) or (isinstance(error, Forbidden) and delay < RAREST)
 
 
 def make_notifier(

@@ -119,22 +119,22 @@ async def test_a_conflict_is_resolved_by_reading_again():
     assert await found.send() == ["Running"]
 
 
-@pytest.mark.parametrize(
-    ("error", "results"),
-    [(Forbidden("no"), {"NotStored": 1}), (NotLeader("another"), {})],
-)
-async def test_what_cannot_be_stored_is_not_sent(error: Exception, results: dict):
+async def test_what_may_not_be_stored_for_minutes_is_not_sent_and_an_event_says_so():
     found = await a_running_job()
-    found.world.fail("store_status", error, TRIES)
-    assert await found.send() == []
-    assert found.results() == results
-    assert len(found.events) == len(results)
+    found.world.fail("store_status", Forbidden("no"), 9)
+    for waited in (2, 5, 10, 20, 40, 80):
+        assert await found.send(waited) == []
+    assert (found.results(), found.events) == ({}, [])
+    assert await found.send(160) == []
+    assert (found.results(), len(found.events)) == ({"NotStored": 1}, 1)
+    assert await found.send(600) == []
 
 
 @pytest.mark.parametrize("verb", ["read_job", "store_status"])
-async def test_a_message_outlasts_an_outage_of_the_api_server(verb: str):
+@pytest.mark.parametrize("error", [Unavailable("no answer"), Forbidden("the rules are not read yet")], ids=repr)
+async def test_a_message_outlasts_an_outage_of_the_api_server(verb: str, error: Exception):
     found, outage = await a_running_job(), 4
-    found.world.fail(verb, Unavailable("no answer"), outage * TRIES)
+    found.world.fail(verb, error, outage * (TRIES if isinstance(error, Unavailable) else 1))
     for waited in (5, *(2**n * LATER.total_seconds() for n in range(outage - 1))):
         assert await found.send(waited) == []
         assert await found.send(0) == [], "it is tried ever more rarely"
