@@ -17,7 +17,7 @@ from trainshed.api.coerce import ELLIPSIS, as_mapping, as_sequence, parse_count,
 from trainshed.api.job import KUEUE_PREFIX, Document
 from trainshed.api.objects import JOB_NAME_LABEL, Pod
 
-from . import ApiError, Forbidden, NotFound
+from . import ApiError, Forbidden, NotFound, Unavailable
 from .lists import (
     DOCUMENTS,
     JSON_OBJECT,
@@ -190,7 +190,10 @@ class JobReader:
             answer = await self.rest.call("GET", Path(kind.prefix, kind.plural, namespace, name))
         except NotFound:
             return None
-        return named(DOCUMENTS.answer(answer), kind)
+        found = named(DOCUMENTS.answer(answer), kind)
+        if not _is_identified(found):
+            raise Unavailable(f"the API server has answered with what is no {kind.kind}")
+        return found
 
     async def _job(self, kind: JobKind, namespace: str, name: str) -> tuple[Document, JobKind] | Forbidden | None:
         try:
@@ -378,6 +381,12 @@ def _controller(document: Document) -> str:
     """Return the uid of the owner that controls an object; empty without one."""
     owners = map(as_mapping, as_sequence(as_mapping(document.get("metadata")).get("ownerReferences")))
     return next((parse_text(owner.get("uid")) for owner in owners if owner.get("controller")), "")
+
+
+def _is_identified(job: Document) -> bool:
+    metadata = as_mapping(job.get("metadata"))
+    texts = (job["apiVersion"], job["kind"], *(metadata.get(key) for key in ("namespace", "name", "uid")))
+    return all(isinstance(text, str) and text for text in texts)
 
 
 def named(job: Document, kind: JobKind) -> Document:

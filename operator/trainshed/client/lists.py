@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import datetime
@@ -49,7 +50,7 @@ def decode_leniently(content: msgspec.Raw | bytes, wanted: type[T]) -> T:
     This is many times slower than msgspec's decoder, so it is only for objects that msgspec's decoder rejects.
     """
     try:
-        found = json.loads(bytes(content).decode(errors="replace"), parse_int=_bounded_integer)
+        found = json.loads(bytes(content).decode(errors="replace"), parse_int=_bounded_integer, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise msgspec.DecodeError(str(error)) from error
     metadata = found.get("metadata") if isinstance(found, dict) else None
@@ -71,6 +72,8 @@ def _fitting(found: object, wanted: inspect.Type) -> object:
             return items if items is UNSET else [item for item in items if item is not UNSET]
         case inspect.DictType(value_type=kind):
             return _parts(found, dict.fromkeys(found, kind)) if isinstance(found, dict) else UNSET
+        case inspect.AnyType():
+            return encodable(found) if isinstance(found, str) else found
     return _leaf(found, LEAVES[type(wanted)])
 
 
@@ -90,6 +93,10 @@ def _leaf(found: object, wanted: type) -> object:
 
 def _bounded_integer(digits: str) -> int | None:
     return int(digits) if len(digits) <= DIGITS else None
+
+
+def _finite(text: str) -> float | None:
+    return found if math.isfinite(found := float(text)) else None
 
 
 #: Objects of a page, and its bytes: with more than these it is read again with fewer objects. A whole list, which is
@@ -304,9 +311,11 @@ async def list_pages(
             size = min(PAGE_SIZE, size * GROW)
         del content
         yield page
-        continue_token = page.metadata.continue_token or ""
+        asked, continue_token = continue_token, page.metadata.continue_token or ""
         if not continue_token:
             return
+        if continue_token == asked:
+            raise Unavailable(f"the list of {path.plural} has no end: a page is followed by itself")
 
 
 #: The beginning of an event of a watch, as the API server writes objects of its own kinds: the metadata are first.
