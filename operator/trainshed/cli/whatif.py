@@ -218,7 +218,7 @@ def _assumptions(subject: VirtualJob, given: dict[str, Any]) -> Assumptions:
             "no run would end: a restart (--restart-cost) takes much longer than the time between two failures of the"
             f" job, {rounded(assumed.mean_time_between)} (--mtbf is that of one node)"
         )
-    seconds = COST * given["histories"] * size * (1 + assumed.expected_failures) * 4 / given["processes"]
+    seconds = COST * given["histories"] * size * (1 + assumed.likely_failures) * 4 / given["processes"]
     fewer = max(1, given["histories"] // 10)
     if given["time_limit"] is not None and seconds > given["time_limit"]:
         raise click.UsageError(

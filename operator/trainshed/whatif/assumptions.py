@@ -7,6 +7,11 @@ from enum import StrEnum
 
 import msgspec
 
+#: How many times the time of a run without a failure another one may take before it is given up.
+PATIENCE = 20
+#: A part of a training in which so many failures are to be expected is never done.
+MOST_AGAIN = 50.0
+
 
 class Assumptions(msgspec.Struct, frozen=True):
     """Times are in seconds; `checkpoint_every` is infinite for a program that saves nothing.
@@ -45,6 +50,13 @@ class Assumptions(msgspec.Struct, frozen=True):
     def expected_failures(self) -> float:
         """The failures during a run that nothing delays."""
         return self.undisturbed / self.mean_time_between
+
+    @property
+    def likely_failures(self) -> float:
+        """The same with what is done again after each, which may be all; no run goes on beyond PATIENCE."""
+        at_once = min(self.checkpoint_every, self.run_time) + self.restart_cost
+        again = math.expm1(min(at_once / self.mean_time_between, MOST_AGAIN)) * self.mean_time_between / at_once
+        return self.expected_failures * min(again, PATIENCE)
 
 
 class RunEnding(StrEnum):

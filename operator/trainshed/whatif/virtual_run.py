@@ -17,15 +17,15 @@ from trainshed.api.objects import Dependent, Service
 from trainshed.api.status import BACKOFF_LIMIT, DEADLINE, STARTUP_DEADLINE, ConditionType, Status
 from trainshed.plan import plan
 
-from .assumptions import Assumptions, RunEnding, RunResult
+from .assumptions import PATIENCE, Assumptions, RunEnding, RunResult
 from .subject import VirtualJob
 from .training_work import TrainingWork
 from .virtual_pods import VirtualPods
 
 #: When each run begins: any time.
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-#: A run is given up after so many times its time without failures, and after so many plans.
-PATIENCE, MOST_PLANS = 20, 200_000
+#: A run is given up after so many plans.
+MOST_PLANS = 200_000
 #: Plans at one time, after which a second passes: the planner is not asked without end.
 MOST_AT_ONCE = 50
 LIMITS = {

@@ -25,11 +25,14 @@ def test_a_run_without_a_failure_takes_exactly_its_start_its_training_and_its_ch
 def test_without_checkpoints_the_mean_time_is_that_of_waiting_for_one_undisturbed_run():
     # Each attempt needs W + R without a failure of rate 1/M: E = M (exp((W + R) / M) - 1).
     training, restart, mean = 12 * HOUR, 30 * MINUTE, 10 * HOUR
-    found = runs(pytorch(1), assumed(run_time=training, mtbf=mean, start_up=restart, restart_cost=restart), 500)
+    world = assumed(run_time=training, mtbf=mean, start_up=restart, restart_cost=restart)
+    found = runs(pytorch(1), world, 500)
     times = [run.seconds for run in found]
     expected = mean * math.expm1((training + restart) / mean)
     assert abs(statistics.mean(times) - expected) < 3 * statistics.stdev(times) / math.sqrt(len(times))
     assert {run.ending for run in found} == {RunEnding.SUCCEEDED}
+    met = statistics.mean(run.node_failures + run.program_failures for run in found)
+    assert met == pytest.approx(world.likely_failures, rel=0.2)
 
 
 def mean_with(every: float, count: int = 60) -> float:
