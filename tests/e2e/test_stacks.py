@@ -1,15 +1,21 @@
-"""`trainshed stacks` finds the rank that does not join a collective, with nothing but Python in the image."""
+"""`trainshed stacks` and the page find the rank that joins no collective, with nothing but Python in the image."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
+from playwright.sync_api import Browser, expect
 
 from support import UserClient
+from support.browsing import Ui, Visitor, chromium, screenshots
 from support.jobs import pod_spec, pytorchjob
 from support.kubectl import Kubectl
+from support.people import Person
 from support.user_client import eventually
 from testbed.images import PYTORCH
 
@@ -51,12 +57,39 @@ def hanging(user: UserClient, kubectl: Kubectl) -> None:
         eventually(lambda pod=pod: "joined" in kubectl("logs", pod), PATIENCE)
 
 
-def test_the_rank_that_hangs_is_named(kubeconfig: str, user: UserClient, kubectl: Kubectl, hanging):
+@pytest.fixture
+def ui(kubeconfig: str, user: UserClient) -> Iterator[Ui]:
+    """The page of who may do everything."""
+    found = Ui.start(Person(Path(kubeconfig), user.namespace), "--allow-actions")
+    yield found
+    found.stop()
+
+
+def read_by_a_click(browser: Browser, ui: Ui, path: str) -> None:
+    """Read the stacks on the page of the job: it names the rank that does not join, and shows where that is."""
+    visitor = Visitor(browser.new_context())
+    page = visitor.open(ui.link)
+    page.goto(urljoin(ui.link, path))
+    page.get_by_role("link", name="Stacks", exact=True).click()
+    page.get_by_role("button", name="Read the stacks of hangs").click()
+    expect(page.locator("#stacks-title")).to_contain_text("ago")
+    expect(page.locator("#live [role=status]")).to_contain_text("2 ranks are in all_reduce, worker-1 is in load.")
+    late = page.locator(".stack", has_text="1 rank: worker-1")
+    expect(late.locator("pre").first).to_contain_text("load (")
+    expect(page.locator(".stack", has_text="2 ranks: master-0, worker-0")).to_contain_text("wait for all others")
+    screenshots(page, "stacks-on-kind")
+    visitor.leave()
+    assert visitor.complaints == []
+
+
+def test_the_rank_that_hangs_is_named(kubeconfig: str, user: UserClient, kubectl: Kubectl, hanging, ui: Ui):
     done = stacks(kubeconfig, user.namespace)
     assert done.returncode == 0, done.stderr
     headline, *others = done.stdout.splitlines()
     assert "2 ranks are in all_reduce, worker-1 is in load. The others may be waiting for worker-1." in headline
     assert "2 ranks: master-0, worker-0" in others
+    with chromium() as browser:
+        read_by_a_click(browser, ui, f"/jobs/{user.namespace}/pytorchjob/hangs")
     assert user.state("PyTorchJob", "hangs") == "Running"
     kubectl("label", "namespace", user.namespace, "pod-security.kubernetes.io/enforce=baseline")
     refused = stacks(kubeconfig, user.namespace)
