@@ -17,7 +17,7 @@ from trainshed.api.status import ConditionType
 from trainshed.plan.facts import Facts
 from trainshed.plan.failures import own_container, why_removed
 from trainshed.plan.waiting import CRASH_LOOP
-from trainshed.views import attempts
+from trainshed.views import attempts, training_story
 from trainshed.views.durations import exact
 
 from .model import PodLife
@@ -57,6 +57,7 @@ class Sign(StrEnum):
     DISRUPTED = "disrupted"
     STOPPED = "stopped"
     RESTARTED = "restarted"
+    BEHIND = "behind"
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -97,7 +98,8 @@ class Mark(msgspec.Struct, frozen=True):
 class Row(msgspec.Struct, frozen=True):
     """A replica: its spans in the order of their times, its marks, and its present pod, if it has one.
 
-    One of a job that is `over` may have had a pod that was gone before it was seen.
+    One of a job that is `over` may have had a pod that was gone before it was seen. The others wait for one that is
+    `behind`.
     """
 
     replica: Replica
@@ -107,6 +109,7 @@ class Row(msgspec.Struct, frozen=True):
     ready: bool = False
     restarts: int = 0
     over: bool = False
+    behind: bool = False
 
     @property
     def name(self) -> str:
@@ -167,7 +170,16 @@ def _row(facts: Facts, replica: Replica, lives: Sequence[PodLife]) -> Row:
     own = own_container(pod, name) if pod else None
     is_ready = bool(pod and not pod.over and (pod.ready or (own and own.ready)) and not pod.deleting)
     restarts = own.restarts if own else 0
-    return Row(replica, tuple(spans), tuple(marks), pod, is_ready, restarts, over=facts.status.over)
+    late = bool(pod and not pod.over and pod.name in {one.pod for one in facts.status.stragglers})
+    marks += [_behind(facts)] if late else []
+    return Row(replica, tuple(spans), tuple(marks), pod, is_ready, restarts, over=facts.status.over, behind=late)
+
+
+def _behind(facts: Facts) -> Mark:
+    """Return the mark of a replica that is behind: where the training stopped, or now if it only lags."""
+    since = training_story.still_since(facts)
+    text = "is behind, and the others wait for it" if since else "lags behind the others, which wait for it"
+    return Mark(Sign.BEHIND, since or facts.now, text)
 
 
 class _Course:

@@ -280,7 +280,10 @@ def test_a_rank_that_lags_is_marked_and_comes_first():
     file = msgspec.structs.replace(file, document=document, status=status_codec.parse_status(document))
     found = Page(ranks.page(file, PageFrame(at(now)), {"sort": "state"}))
     assert [given.get("class") for tag, given in found.elements if tag == "tr"][1] == "straggler"
-    assert "▼ behind" in found.text
+    assert [
+        "▼ behind" in found.text,
+        "lags behind the others, which wait for it" in str(ranks.page(file, PageFrame(at(now)))),
+    ] == [True] * 2
 
 
 def test_the_pages_of_a_job_that_is_stalled_name_the_rank_that_is_behind_if_it_is_known():

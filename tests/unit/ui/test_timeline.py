@@ -7,6 +7,7 @@ from datetime import timedelta
 from xml.etree import ElementTree as ET
 
 import pytest
+from msgspec.structs import replace
 
 from support.broken_jobs import BROKEN, WELL, lives
 from support.builders import T0, at
@@ -19,7 +20,7 @@ from trainshed.ui.drawings.axis import Scale
 from trainshed.ui.drawings.sparkline import sparkline
 from trainshed.ui.job_history import History
 from trainshed.ui.model import Sample
-from trainshed.ui.replica_history import Act, Sign
+from trainshed.ui.replica_history import Act, Mark, Sign
 from trainshed.ui.seen_facts import facts_of, lives_of
 
 
@@ -99,6 +100,39 @@ def test_the_bars_of_an_attempt_on_another_node_than_the_present_one_name_it():
     assert named == {"worker-0": [], "worker-1": ["gpu-node-03"]}
     titles = [one.text for one in row(found, "worker-1").iter("title")]
     assert [text.endswith("on gpu-node-03") for text in titles if "Running" in text] == [True]
+
+
+def test_the_replica_for_which_the_others_wait_is_marked_by_a_shape_and_in_words():
+    play, now = WELL["stalled-rank"]()
+    history = history_of(play, now)
+    late = row(drawn(history), "▼ worker-1 is behind")
+    assert (late.get("class"), "".join(late[3].itertext())[:8]) == ("straggler", "▼ behind")
+    seen = [one for one in late[0].iter("span") if one.get("aria-hidden")]
+    assert [one.text for one in seen] == ["▼ "], "a screen reader reads the words instead"
+    (mark,) = (one for one in late.iter("svg") if one.get("class") == "mark")
+    assert (mark.find("path").get("class"), mark.find("path").get("d")) == (
+        "sign sign-behind",
+        patterns.SHAPES[Sign.BEHIND],
+    )
+    assert mark.find("title").text.endswith(" is behind, and the others wait for it")
+    stopped = next(begin for name, begin, _ in bars(row(drawn(history), "job")) if name == "act-stalled")
+    assert float(mark.get("x", "")[:-1]) == pytest.approx(stopped, abs=0.01), "where the training stopped"
+    told = next(one for one in late.iter("svg") if one.get("role") == "img").get("aria-label")
+    assert told.endswith("is behind, and the others wait for it")
+    others = [one for one in history.rows if one.name != "worker-1"]
+    assert not any(one.behind or one.marks for one in others)
+    assert " behind " in "".join(ET.fromstring(str(timeline.legend(history))).itertext())
+
+
+def test_a_late_replica_of_a_large_job_has_a_row_of_its_own():
+    play = many(599)
+    history = history_of(play, 100)
+    rows = [
+        replace(one, behind=True, marks=(Mark(Sign.BEHIND, at(90), "is behind"),)) if one.name == "worker-321" else one
+        for one in history.rows
+    ]
+    found = drawn(replace(history, rows=tuple(rows)))
+    assert row(found, "▼ worker-321 is behind") is not None
 
 
 def test_every_act_but_the_plain_ones_has_a_pattern_and_every_sign_a_shape_of_its_own():

@@ -49,6 +49,7 @@ SHAPES: dict[Sign, str] = {
     Sign.SUCCEEDED: "M-4 0l3 3.5 5.5-7",
     Sign.DISRUPTED: "M1.5-5.5l-5 6.5h3.5l-1.5 4.5 5-6.5h-3.5z",
     Sign.STOPPED: "M-3-3h6v6h-6z",
+    Sign.BEHIND: "M-4.5-3h9l-4.5 7z",
     Sign.RESTARTED: "M3.4-2.2a4 4 0 1 0 .6 3.4M4-5v3.2h-3.2",
 }
 

@@ -10,11 +10,13 @@ from math import ceil
 
 from htpy import (
     Element,
+    Node,
     a,
     abbr,
     caption,
     details,
     div,
+    fragment,
     g,
     li,
     line,
@@ -48,6 +50,8 @@ ROW, BAR, AXIS = 24, 12, 24
 MOST_ROWS, WORST, SOME = 64, 24, 4
 #: The lines below every row, which the axis has.
 GRID = tag("use", {"href": "#timeline-grid"})
+#: The class of the row of a replica that is behind, and what its name says of it besides the sign.
+STRAGGLER, BEHIND = "straggler", span(".unseen")[" is behind"]
 #: The share of the time so far that is shown of the future, at most; the least; and that of limits further away.
 FUTURE, MARGIN, BEYOND = 0.8, 0.02, 0.1
 #: The least width of a bar in percent, and the slots of the row that sums replicas up.
@@ -123,7 +127,7 @@ def _now(history: History, scale: Scale) -> Element:
     return line(class_="now", x1=place, x2=place, y1=0, y2=ROW)
 
 
-def _row(name: str | Element, node: str, drawing: Markup, does: str | Element, css: str = "") -> Element:
+def _row(name: Node, node: str, drawing: Markup, does: Node, css: str = "") -> Element:
     return tr(class_=css or None)[
         th(".replica", scope="row")[name],
         td(".node", title=node or None)[node],
@@ -175,7 +179,18 @@ def _rows(history: History, scale: Scale, rows: Sequence[Row]) -> Iterator[Eleme
     for row in rows:
         css = "" if row.replica.role == role else "first-of-role"
         role = row.replica.role
-        yield _row(row.name, row.node, plot_of(history, scale, row), does(row), css)
+        css = f"{css} {STRAGGLER}".strip() if row.behind else css
+        yield _row(name_of(row), row.node, plot_of(history, scale, row), doing(row), css)
+
+
+def name_of(row: Row) -> Node:
+    """Return the name of a replica, with a sign before that of one that is behind."""
+    return fragment[span(".late", aria_hidden="true")["▼ "], row.name, BEHIND] if row.behind else row.name
+
+
+def doing(row: Row) -> Node:
+    """Return what a replica does, and that it is behind; screen readers have read that with its name."""
+    return fragment[span(".late", aria_hidden="true")["▼ behind "], does(row)] if row.behind else does(row)
 
 
 def plot_of(history: History, scale: Scale, row: Row) -> Markup:

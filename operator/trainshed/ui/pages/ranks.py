@@ -58,24 +58,23 @@ def _training(file: JobFile) -> Element | None:
 
 
 def _ranks(file: JobFile, facts: Facts, found: History, sort: str) -> Element:
-    late = {one.pod for one in facts.status.stragglers if one.pod}
-    rows = sorted(found.rows, key=_order(sort, facts, late))
+    rows = sorted(found.rows, key=_order(sort, facts))
     more = len(rows) - MOST_ROWS
     states = Counter(row.state for row in rows)
     told = ", ".join(f"{count} {state}" for state, count in states.most_common())
     return section(aria_labelledby="ranks-title")[
         h2("#ranks-title")[plural(len(rows), "replica"), span(".unit")[f" {told}"]],
         timeline.legend(found),
-        table(".timeline.ranks")[
+        table(".timeline.ranks", role="table")[
             caption(".unseen")["The replicas of the job, their nodes and what they did when, in UTC"],
-            thead[_head(file, found, sort)],
-            _bodies(found, timeline.scale_of(found), rows[:MOST_ROWS], late, sort),
+            thead(role="rowgroup")[_head(file, found, sort)],
+            _bodies(found, timeline.scale_of(found), rows[:MOST_ROWS], sort),
         ],
         p(".hint")[f"and {more} more"] if more > 0 else None,
     ]
 
 
-def _order(sort: str, facts: Facts, late: set[str]) -> Callable[[Row], tuple[object, ...]]:
+def _order(sort: str, facts: Facts) -> Callable[[Row], tuple[object, ...]]:
     """Return by what rows are sorted; the rest of the order is that of roles and indexes."""
     places = {row: place for place, row in enumerate(facts.framework.roles)}
 
@@ -86,7 +85,7 @@ def _order(sort: str, facts: Facts, late: set[str]) -> Callable[[Row], tuple[obj
         if sort == "node":
             return node_of(row) == NOWHERE, node_of(row), *usual(row)
         if sort == "state":
-            return _is_late(row, late), row.is_well, row.ready, row.state, *usual(row)
+            return not row.behind, row.is_well, row.ready, row.state, *usual(row)
         return (-_restarts(row), *usual(row)) if sort == "restarts" else usual(row)
 
     return key
@@ -97,10 +96,6 @@ def node_of(row: Row) -> str:
     return row.node or NOWHERE
 
 
-def _is_late(row: Row, late: set[str]) -> bool:
-    return row.pod is None or row.pod.name not in late
-
-
 def _restarts(row: Row) -> int:
     """Return how often a replica began again, as far as is known: in its pod, and with another one."""
     attempts = {one.attempt for one in row.spans}
@@ -109,12 +104,18 @@ def _restarts(row: Row) -> int:
 
 def _head(file: JobFile, found: History, sort: str) -> Element:
     heads = {name: _sorted_by(file, name, sort) for name in SORTS}
-    return tr[
-        th(".replica", scope="col", aria_sort="ascending" if sort == "replica" else None)[heads["replica"]],
-        th(".node", scope="col", aria_sort="ascending" if sort == "node" else None)[heads["node"]],
-        th(".restarts.number", scope="col", aria_sort="descending" if sort == "restarts" else None)[heads["restarts"]],
-        th(".plot", scope="col")[span(".unseen")["Time in UTC"], timeline.axis_of(found)],
-        th(".does", scope="col", aria_sort="ascending" if sort == "state" else None)[heads["state"]],
+    return tr(role="row")[
+        th(".replica", scope="col", role="columnheader", aria_sort="ascending" if sort == "replica" else None)[
+            heads["replica"]
+        ],
+        th(".node", scope="col", role="columnheader", aria_sort="ascending" if sort == "node" else None)[heads["node"]],
+        th(
+            ".restarts.number", scope="col", role="columnheader", aria_sort="descending" if sort == "restarts" else None
+        )[heads["restarts"]],
+        th(".plot", scope="col", role="columnheader")[span(".unseen")["Time in UTC"], timeline.axis_of(found)],
+        th(".does", scope="col", role="columnheader", aria_sort="ascending" if sort == "state" else None)[
+            heads["state"]
+        ],
     ]
 
 
@@ -123,29 +124,31 @@ def _sorted_by(file: JobFile, name: str, sort: str) -> Node:
     return a(href=link, aria_current="true" if name == sort else None)[SORTS[name]]
 
 
-def _bodies(found: History, scale: Scale, rows: Sequence[Row], late: set[str], sort: str) -> Iterator[Element]:
+def _bodies(found: History, scale: Scale, rows: Sequence[Row], sort: str) -> Iterator[Element]:
     """Yield the rows, those of a node together where they are sorted by it."""
     if sort != "node":
-        yield tbody[(_row(found, scale, row, late) for row in rows)]
+        yield tbody(role="rowgroup")[(_row(found, scale, row) for row in rows)]
         return
     for node, group in groupby(rows, key=node_of):
         members = list(group)
-        troubled = sum(not row.is_well or not _is_late(row, late) for row in members)
+        troubled = sum(not row.is_well for row in members)
         told = f", {troubled} of them with a failure or behind" if troubled else ""
-        yield tbody[
-            tr(".group")[th(colspan="5", scope="rowgroup")[strong[node], f" {plural(len(members), 'replica')}{told}"]],
-            (_row(found, scale, row, late) for row in members),
+        yield tbody(role="rowgroup")[
+            tr(".group", role="row")[
+                th(colspan="5", scope="rowgroup", role="rowheader")[
+                    strong[node], f" {plural(len(members), 'replica')}{told}"
+                ]
+            ],
+            (_row(found, scale, row) for row in members),
         ]
 
 
-def _row(found: History, scale: Scale, row: Row, late: set[str]) -> Element:
-    behind = not _is_late(row, late)
+def _row(found: History, scale: Scale, row: Row) -> Element:
     restarts = _restarts(row)
-    does = timeline.does(row)
-    return tr(class_="straggler" if behind else None)[
-        th(".replica", scope="row")[span(".late", aria_hidden="true")["▼ "] if behind else None, row.name],
-        td(".node", title=node_of(row))[node_of(row)],
-        td(".restarts.number")[str(restarts) if restarts else ""],
-        td(".plot")[timeline.plot_of(found, scale, row)],
-        td(".does", title=does)[span(".late")["▼ behind "] if behind else None, does],
+    return tr(class_=timeline.STRAGGLER if row.behind else None, role="row")[
+        th(".replica", scope="row", role="rowheader")[timeline.name_of(row)],
+        td(".node", role="cell")[node_of(row)],
+        td(".restarts.number", role="cell")[str(restarts) if restarts else ""],
+        td(".plot", role="cell")[timeline.plot_of(found, scale, row)],
+        td(".does", title=timeline.does(row), role="cell")[timeline.doing(row)],
     ]
