@@ -22,6 +22,8 @@ from trainshed.memory.server import Server
 
 from .pod_logs import PodLogs
 
+#: The node of all pods, with a name as long as clouds give them.
+NODE = "gke-research-a100-80g-pool-7f3c9d21-x4k2.europe-west4-b.c.ml.internal"
 #: Who sends the requests.
 USER = "user"
 #: What the server in memory does not answer: which kinds there are.
@@ -158,7 +160,7 @@ class PageCluster:
         owners = [{**owner, "controller": True}]
         metadata = {"name": f"{name}-{replica}", "labels": labels, "ownerReferences": owners}
         path = f"/api/v1/namespaces/{namespace}/pods"
-        pod = self.server.request(USER, "POST", path, body={"metadata": metadata, "spec": spec | {"nodeName": "n-1"}})
+        pod = self.server.request(USER, "POST", path, body={"metadata": metadata, "spec": spec | {"nodeName": NODE}})
         started = format_time(began + timedelta(seconds=20))
         ended = {"terminated": {"exitCode": 1, "startedAt": started, "finishedAt": format_time(datetime.now(UTC))}}
         one = {"name": "pytorch", "ready": not failed, "restartCount": 0, "image": "x", "imageID": "x"}
