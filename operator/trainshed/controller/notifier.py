@@ -198,7 +198,7 @@ class Notifier(Background):
             self._in_namespace -= Counter({item.snapshot.job.namespace: 1})
             try:
                 await self._handle(name, item)
-            except NotLeader:  # after the machine was asleep this process may lead on, and nobody tells it so
+            except NotLeader:  # after the machine was asleep this process may lead on, and no client tells it so
                 if item.term == self._term:
                     self._put_off(name, item)
                 return

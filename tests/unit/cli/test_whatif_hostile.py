@@ -100,7 +100,7 @@ def test_a_list_that_is_none_is_refused_in_a_line(tmp_path: Path, pods: object, 
 
 @contextmanager
 def endless_server(folder: Path, piece: bytes, pause: float) -> Iterator[Path]:
-    """Yield the kubeconfig of a server that answers with such pieces, one after each pause, until nobody listens."""
+    """Yield the kubeconfig of a server that answers with such pieces, one after each pause, until no client listens."""
     over = Event()
 
     class Handler(BaseHTTPRequestHandler):
