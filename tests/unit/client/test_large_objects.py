@@ -354,7 +354,7 @@ class Events:
         self.pages += 1
         event = {"metadata": META | {"annotations": {"a": "<" * 5000}}, "message": "m", "lastTimestamp": "t", "x": "y"}
         items = [event] * int(query["limit"])
-        return json.dumps({"metadata": {"resourceVersion": "1", "continue": "c"}, "items": items}).encode()
+        return json.dumps({"metadata": {"resourceVersion": "1", "continue": f"c{self.pages}"}, "items": items}).encode()
 
 
 async def test_not_all_events_are_read_and_only_what_is_needed_of_them():
