@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from support import FakeKubelet, Operator, UserClient
 from support.audit_log import requests
-from support.builders import a_job, a_pod, at, look, run_policy, running
+from support.builders import a_job, a_pod, at, plan_for, run_policy, running
 from support.jobs import tfjob
 from support.replace import replace
 from support.user_client import always, eventually
@@ -47,9 +47,9 @@ def test_what_happened_in_the_same_second_is_told_apart_without_its_order(
         for number, (phase, code) in enumerate(ends)
     ]
     status = running(job)
-    first = decided(look(job, *pods, status=status, now=at(60)))
+    first = decided(plan_for(job, *pods, status=status, now=at(60)))
     random.Random(seed).shuffle(pods)
-    assert decided(look(job, *pods, status=status, now=at(60))) == first
+    assert decided(plan_for(job, *pods, status=status, now=at(60))) == first
 
 
 def decided(found: Plan) -> tuple:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.builders import a_job, a_pod, at, look, replace, run_policy, running
+from support.builders import a_job, a_pod, at, plan_for, replace, run_policy, running
 from testbed.binaries import own
 from trainshed.api import status_codec
 from trainshed.api.status import Status
@@ -48,14 +48,14 @@ def statuses() -> dict[str, Status]:
     evicted = replace(pod("worker-0", "Failed"), reason="Evicted")
     return {
         "": Status(),
-        "Created": look(JOB, pod("master-0", "Pending"), pod("worker-0", "Pending")).status,
+        "Created": plan_for(JOB, pod("master-0", "Pending"), pod("worker-0", "Pending")).status,
         "Running": runs,
-        "Restarting": look(retried, pod("master-0"), evicted, status=runs, now=at(9)).status,
-        "Suspended": look(replace(JOB, policy=run_policy(suspend=True)), *pair, status=runs, now=at(9)).status,
-        "Blocked": look(JOB, refusal=("Forbidden", "exceeded quota")).status,
-        "Succeeded": look(JOB, won, pair[1], status=runs, now=at(9)).status,
-        "Failed": look(JOB, lost, pair[1], status=runs, now=at(9)).status,
-        "Ending": look(replace(JOB, queued=True), won, pair[1], status=runs, now=at(9)).status,
+        "Restarting": plan_for(retried, pod("master-0"), evicted, status=runs, now=at(9)).status,
+        "Suspended": plan_for(replace(JOB, policy=run_policy(suspend=True)), *pair, status=runs, now=at(9)).status,
+        "Blocked": plan_for(JOB, refusal=("Forbidden", "exceeded quota")).status,
+        "Succeeded": plan_for(JOB, won, pair[1], status=runs, now=at(9)).status,
+        "Failed": plan_for(JOB, lost, pair[1], status=runs, now=at(9)).status,
+        "Ending": plan_for(replace(JOB, queued=True), won, pair[1], status=runs, now=at(9)).status,
     }
 
 

@@ -139,7 +139,7 @@ def seen(
     return replace(snapshot, training=training) if training else snapshot
 
 
-def look(job: Job, *pods: Pod, **fields) -> Plan:
+def plan_for(job: Job, *pods: Pod, **fields) -> Plan:
     """Return the plan for these objects."""
     return plan(seen(job, *pods, **fields))
 
@@ -149,7 +149,7 @@ def running(job: Job, *, now=T0) -> Status:
     pods = [
         a_pod(str(replica), job=job.name, container=FRAMEWORKS[job.kind].container.name) for replica in job.all_replicas
     ]
-    return look(job, *pods, now=now).status
+    return plan_for(job, *pods, now=now).status
 
 
 def pods_of(job: Job, *others: Pod, attempt=0) -> list[Pod]:

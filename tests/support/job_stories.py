@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial as of
 
-from support.builders import FRAMEWORKS, T0, a_job, a_pod, at, look, pods_of, run_policy, running, seen
+from support.builders import FRAMEWORKS, T0, a_job, a_pod, at, plan_for, pods_of, run_policy, running, seen
 from support.queue_stories import GANG, POLICY, QUEUES, RUNTIME, WEBHOOK, in_queue
 from support.replace import replace
 from trainshed.api.actions import LostPod, Snapshot
@@ -61,9 +61,9 @@ def ready(job: Job, *others: Pod, attempt: int = 0, since: float = 0) -> list[Po
 def told(job: Job, *looks: Look, until: float = 10, start: bool = False, probe: str = "", **more) -> Story:
     """The story some seconds after the last of these moments, at each of which the operator saw these pods."""
     queue: Queue | None = more.pop("queue", None)
-    status = running(replace(job, problems=())) if start else look(job).status
+    status = running(replace(job, problems=())) if start else plan_for(job).status
     for second, pods, seen_as in looks:
-        status = look(job, *pods, status=status, now=at(second), **seen_as).status
+        status = plan_for(job, *pods, status=status, now=at(second), **seen_as).status
     second, pods, _ = looks[-1] if looks else (1, [], {})
     labels = {"kueue.x-k8s.io/queue-name": "gpus"} if job.queued else {}
     facts = Facts(seen(job, *pods, status=status, now=at(second + until)))
@@ -188,7 +188,7 @@ def gang(phase: str, reason: str, message: str) -> Story:
 
 def planned(snapshot: Snapshot, until: float = 300) -> Story:
     """The story after a snapshot that `look` has no words for."""
-    status = plan(replace(snapshot, status=look(snapshot.job).status, now=at(5))).status
+    status = plan(replace(snapshot, status=plan_for(snapshot.job).status, now=at(5))).status
     return story.tell(Facts(seen(snapshot.job, *snapshot.pods, status=status, now=at(until))), {"metadata": {}})
 
 
@@ -213,14 +213,14 @@ def suspended(queue: Queue | None = None, *, queued: bool = True, until: float =
 def suspends() -> Story:
     job, status = a_training(policy=run_policy(suspend=True)), running(a_training())
     pods = [replace(pod, deleting=True, deletion_timestamp=at(730), grace=30) for pod in ready(job)]
-    status = look(job, *pods, status=status, now=at(700)).status
+    status = plan_for(job, *pods, status=status, now=at(700)).status
     return story.tell(Facts(seen(job, *pods, status=status, now=at(703))), {"metadata": {}})
 
 
 def resumed() -> Story:
     job = a_training()
-    status = look(replace(job, policy=run_policy(suspend=True)), status=running(job), now=at(700)).status
-    status = look(job, status=status, now=at(710)).status
+    status = plan_for(replace(job, policy=run_policy(suspend=True)), status=running(job), now=at(700)).status
+    status = plan_for(job, status=status, now=at(710)).status
     return story.tell(Facts(seen(job, status=status, now=at(715))), {"metadata": {}})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.builders import a_job, a_pod, at, look, replace, run_policy
+from support.builders import a_job, a_pod, at, plan_for, replace, run_policy
 from trainshed.api import coerce, status_codec
 from trainshed.api.indexes import Indexes
 from trainshed.api.objects import Container
@@ -36,7 +36,7 @@ def test_whatever_pods_say_the_status_of_a_big_job_stays_small_and_tells_the_sam
     replica_statuses = {"Worker": ReplicaStatus(succeeded=len(ALTERNATING), done=ALTERNATING)}
     restart = Restart(at(0), 99, "worker-99999", "n" * 253, "Infrastructure", reason, 137, MANY, 10**6)
     status = Status(replica_statuses=replica_statuses, start=at(-9), recent_restarts=(restart,) * 10)
-    decision = look(JOB, *pods, a_pod("ps-0", "Pending", job=JOB.name), status=status, **seen)
+    decision = plan_for(JOB, *pods, a_pod("ps-0", "Pending", job=JOB.name), status=status, **seen)
     document = status_codec.status_patch(JOB, Status(), decision.status)["status"]
     assert coerce.json_size(document) < LIMIT
     report = trainer_status(at(0), [(f"{number}{words[0]}", words[0]) for number in range(99)], step=1, total_steps=9)
@@ -51,7 +51,7 @@ def test_whatever_pods_say_the_status_of_a_big_job_stays_small_and_tells_the_sam
     assert stored.over or len(stored.pending_replacement) == MAX_PENDING_REPLACEMENTS
     for _ in range(2):  # that pods cannot be made, and how many there are, is said once the restart is
         before = stored
-        again = look(JOB, *pods, a_pod("ps-0", "Pending", job=JOB.name), status=before, **seen).status
+        again = plan_for(JOB, *pods, a_pod("ps-0", "Pending", job=JOB.name), status=before, **seen).status
         stored = status_codec.parse_status({"status": status_codec.status_document(again)})
     counted = replace(before, replica_statuses=again.replica_statuses)
     assert status_codec.status_document(again) == status_codec.status_document(counted), (

@@ -26,6 +26,8 @@ FILE_LINES = 400
 #: Files that may be longer, up to 600 lines, each with its reason.
 LONGER_FILES: dict[str, str] = {}
 FUNCTION_LINES = 50
+#: Names of functions that do not say what these return, as `plan_for` does.
+SAYS_NOTHING = ("look",)
 #: The number of modules in the longest chain of imports.
 IMPORT_CHAIN = 16
 #: A module that has fewer lines and only one importer needs a reason.
@@ -194,6 +196,16 @@ def test_modules_have_specific_names() -> None:
     assert [
         name for folder in (OPERATOR, TESTS, HACK) for name, _ in scripts(folder) if Path(name).stem in EMPTY_NAMES
     ] == []
+
+
+def test_functions_of_tests_have_names_that_say_what_they_return() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in (*TESTS.rglob("*.py"), *HACK.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and node.name in SAYS_NOTHING
+    ]
+    assert found == []
 
 
 def test_no_two_modules_of_the_operator_have_the_same_name() -> None:

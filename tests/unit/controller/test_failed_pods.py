@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.builders import a_job, a_pod, look, pods_of, running, seen
+from support.builders import a_job, a_pod, plan_for, pods_of, running, seen
 from support.replace import replace
 from trainshed.api.job import JobKey
 from trainshed.api.status import Status
@@ -45,7 +45,7 @@ def test_a_new_process_counts_failures_that_are_not_in_the_status():
 
 def test_a_new_process_does_not_count_failures_in_the_status():
     pods = pods_of(JOB, failed(0))
-    given_up = look(JOB, *pods, status=running(JOB)).status
+    given_up = plan_for(JOB, *pods, status=running(JOB)).status
     assert given_up.pending_replacement == ("worker-0-uid",)
     assert FailedPods().count_new(snapshot(failed(0), status=given_up)) == 0
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from support.builders import T0, a_job, event_reasons, look, pods_of, replace, running
+from support.builders import T0, a_job, event_reasons, plan_for, pods_of, replace, running
 from support.pod_logs import PodLogs
 from support.virtual_time import in_virtual_time
 from support.world import World
@@ -253,7 +253,7 @@ def test_of_a_log_that_says_too_much_the_end_is_read_from_time_to_time(monkeypat
 def test_who_asks_for_logs_of_an_operator_without_the_flag_is_told_what_to_set():
     job = replace(a_job("PyTorchJob", master=1), progress=ProgressSource.LOGS)
     plans = [
-        look(one, *pods_of(one), status=running(one), job_defaults=JobDefaults(progress_logs=enabled))
+        plan_for(one, *pods_of(one), status=running(one), job_defaults=JobDefaults(progress_logs=enabled))
         for one, enabled in ((job, False), (job, True), (replace(job, progress=ProgressSource.ENDPOINT), False))
     ]
     assert ["ProgressLogsDisabled" in event_reasons(found) for found in plans] == [True, False, False]

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from support.builders import a_job, a_pod, cached, look, running, seen
+from support.builders import a_job, a_pod, cached, plan_for, running, seen
 from support.replace import replace
 from testbed.ports import free_port
 from trainshed.api.actions import CreatePod
@@ -102,7 +102,7 @@ async def test_an_operator_that_loses_the_lease_forgets_the_failed_pods_that_it_
 
     operator._metrics.on_reconcile(seen(job, status=running(job)))
     operator._step_down()
-    operator._metrics.on_reconcile(replace(failed, status=look(job, *failed.pods, status=running(job)).status))
+    operator._metrics.on_reconcile(replace(failed, status=plan_for(job, *failed.pods, status=running(job)).status))
     assert counted() == 0, "the status has the failure: another leader has counted it"
 
 
@@ -110,11 +110,11 @@ async def test_an_operator_that_loses_the_lease_forgets_the_failed_pods_that_it_
 async def test_no_job_is_reconciled_before_the_cache_sync(settings):
     operator, looking = an_operator(replace(settings, leader_elect=False)), asyncio.Event()
 
-    async def look() -> None:
+    async def plan_for() -> None:
         looking.set()
         await asyncio.sleep(60)
 
-    operator._controller.worker.run = look
+    operator._controller.worker.run = plan_for
     await operator.start()
     *others, last = operator._controller.informers
     for informer in others:
@@ -229,13 +229,13 @@ async def test_at_shutdown_hanging_reconciles_are_cancelled_and_write_nothing(se
     operator = an_operator(replace(settings, leader_elect=False))
     broken_off = asyncio.Event()
 
-    async def look(_key: JobKey, _now: object) -> None:
+    async def plan_for(_key: JobKey, _now: object) -> None:
         try:
             await asyncio.sleep(60)
         finally:
             broken_off.set()
 
-    operator._caches.all[""].reconciler.reconcile = look
+    operator._caches.all[""].reconciler.reconcile = plan_for
     operator._caches.any_ready.set()
     await operator.start()
     operator._controller.queue.add(JobKey("ml", "TFJob", "mnist"))

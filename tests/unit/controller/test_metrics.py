@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from prometheus_client import Metric
 
-from support.builders import T0, a_job, a_pod, at, look, pods_of, running, seen
+from support.builders import T0, a_job, a_pod, at, plan_for, pods_of, running, seen
 from support.replace import replace
 from trainshed.api.actions import (
     CreateDependent,
@@ -125,8 +125,8 @@ def test_a_finished_replacement_is_not_counted_as_a_restart():
 def test_the_first_reconcile_counts_as_in_v1():
     metrics = Metrics()
     snapshot = seen(JOB, *pods_of(JOB))
-    metrics.on_status_stored(snapshot, look(JOB).status)
-    metrics.on_status_stored(replace(snapshot, status=look(JOB).status), running(JOB))
+    metrics.on_status_stored(snapshot, plan_for(JOB).status)
+    metrics.on_status_stored(replace(snapshot, status=plan_for(JOB).status), running(JOB))
     assert counted(metrics) == {f"{JOBS}created": 1}
 
 

@@ -242,13 +242,13 @@ def test_looks_take_a_small_part_of_the_time_and_each_namespace_has_its_turn():
     async def story() -> list[str]:
         looks, done, loop = Looks(plan), [], asyncio.get_running_loop()
 
-        def look(namespace: str) -> None:
+        def plan_for(namespace: str) -> None:
             done.append(namespace)
             loop._now += 10_000  # of work
 
         for _ in range(50):
-            looks.ask("crowd", lambda: look("crowd"))
-        looks.ask("quiet", lambda: look("quiet"))
+            looks.ask("crowd", lambda: plan_for("crowd"))
+        looks.ask("quiet", lambda: plan_for("quiet"))
         await asyncio.sleep(2)
         return done
 

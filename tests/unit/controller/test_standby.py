@@ -25,7 +25,7 @@ def churn(operator: Operator) -> None:
 async def test_a_standby_enqueues_nothing_and_all_jobs_once_it_leads(monkeypatch):
     looked, leads = [], asyncio.Event()
 
-    async def look(key: JobKey, _now: object) -> Result:
+    async def plan_for(key: JobKey, _now: object) -> Result:
         looked.append(key.name)
         return Result()
 
@@ -33,7 +33,7 @@ async def test_a_standby_enqueues_nothing_and_all_jobs_once_it_leads(monkeypatch
     operator = Operator(
         Config(health="", metrics=""), FRAMEWORKS, HttpTransport(Credentials("http://127.0.0.1:1")), Clock()
     )
-    operator._caches.all[""].reconciler.reconcile = look
+    operator._caches.all[""].reconciler.reconcile = plan_for
     await operator.start()
     for informer in operator._controller.informers:
         informer.synced.set()

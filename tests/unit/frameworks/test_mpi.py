@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from support.builders import a_job, a_pod, at, look, replace, run_policy, seen
+from support.builders import a_job, a_pod, at, plan_for, replace, run_policy, seen
 from trainshed.api.actions import CreateDependent, UpdateDependent
 from trainshed.api.framework import JobDefaults, PodNames
 from trainshed.api.job import Replica, RestartScope
@@ -115,7 +115,7 @@ def test_the_role_names_only_workers_that_exist(existing, restart_scope, entered
 
 def test_the_role_is_written_once_when_all_workers_are_there_and_once_when_they_go():
     job = a_run()
-    created = look(job)
+    created = plan_for(job)
     roles = [action for action in created.actions if getattr(action, "resource", None) is ROLES]
     assert [type(action) for action in roles] == [CreateDependent]
     (role,) = roles
@@ -239,12 +239,12 @@ def test_a_launcher_keeps_the_account_that_it_names():
 def test_an_account_that_others_may_use_gets_no_right_unless_the_administrator_says_so(account):
     job = a_run(template=template(serviceAccountName=account))
     assert ROLE_BINDINGS not in wishes(job)
-    (event,) = [event for event in look(job).events if event.reason == "ServiceAccountNotBound"]
+    (event,) = [event for event in plan_for(job).events if event.reason == "ServiceAccountNotBound"]
     assert f"the service account {account} exec into the workers" in event.message
     allowed = JobDefaults(mpi_bind_named_accounts=True)
     (subject,) = wishes(job, job_defaults=allowed)[ROLE_BINDINGS].content["subjects"]
     assert subject["name"] == account
-    assert "ServiceAccountNotBound" not in [event.reason for event in look(job, job_defaults=allowed).events]
+    assert "ServiceAccountNotBound" not in [event.reason for event in plan_for(job, job_defaults=allowed).events]
 
 
 def test_a_launcher_may_name_the_account_that_is_the_jobs_own():
@@ -334,7 +334,7 @@ UNMANAGED = {**ONE_BY_ONE, "policy": run_policy(managed_elsewhere=True)}
 
 def full_role() -> Dependent:
     """The Role of a job whose pods all exist."""
-    return stored_dependent(next(found for found in look(a_run(), *PODS).actions if found.resource is ROLES))
+    return stored_dependent(next(found for found in plan_for(a_run(), *PODS).actions if found.resource is ROLES))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.builders import a_job, a_pod, at, look, made, message, states
+from support.builders import a_job, a_pod, at, made, message, plan_for, states
 from trainshed.api.actions import CreateDependent
 
 
@@ -18,7 +18,7 @@ def elastic():
 
 
 def test_the_launcher_is_created_together_with_its_workers():
-    first = look(a_run(), services=())
+    first = plan_for(a_run(), services=())
     assert made(first) == ["m-launcher", "m-worker-0", "m-worker-1"]
     assert [action.name for action in first.actions if isinstance(action, CreateDependent)] == [
         "m-launcher",
@@ -40,7 +40,7 @@ def launcher(phase="Succeeded", **fields):
 
 
 def test_a_launcher_that_succeeds_while_its_workers_live_is_success():
-    decision = look(a_run(), launcher(), worker(0), worker(1), now=at(61))
+    decision = plan_for(a_run(), launcher(), worker(0), worker(1), now=at(61))
     assert states(decision.status) == ["Created", "Succeeded"]
     assert message(decision.status, "Succeeded") == "MPIJob m is successfully completed."
     assert decision.status.replica_statuses["Launcher"].succeeded == 1
@@ -50,14 +50,14 @@ def test_a_launcher_that_succeeds_while_its_workers_live_is_success():
 
 
 def test_a_worker_that_ends_after_the_launcher_does_no_harm():
-    decision = look(a_run(), launcher(), worker(0, "Succeeded", code=0, ended=62.0), worker(1), now=at(63))
+    decision = plan_for(a_run(), launcher(), worker(0, "Succeeded", code=0, ended=62.0), worker(1), now=at(63))
     assert states(decision.status) == ["Created", "Succeeded"]
-    unknown = look(a_run(), launcher(code=None), worker(0, "Succeeded"), worker(1), now=at(63))
+    unknown = plan_for(a_run(), launcher(code=None), worker(0, "Succeeded"), worker(1), now=at(63))
     assert states(unknown.status) == ["Created", "Succeeded"]
 
 
 def test_a_success_without_all_workers_is_none():
-    decision = look(a_run(), launcher(), worker(0, "Succeeded", code=0, ended=30.0), worker(1), now=at(61))
+    decision = plan_for(a_run(), launcher(), worker(0, "Succeeded", code=0, ended=30.0), worker(1), now=at(61))
     assert states(decision.status) == ["Created", "Failed"]
     told = message(decision.status, "Failed")
     assert told.startswith("MPIJob m is failed because 1 Worker replica(s) failed. worker-0 exited too early with code")
@@ -70,7 +70,7 @@ def test_a_worker_that_was_taken_away_brings_a_new_try_in_spite_of_the_launchers
         worker(0, "Succeeded", code=0, ended=30.0, disruption="EvictionByEvictionAPI"),
         worker(0, "Failed", code=0, ended=30.0, reason="Evicted"),
     ):
-        decision = look(a_run(), launcher(), lost, worker(1), now=at(61))
+        decision = plan_for(a_run(), launcher(), lost, worker(1), now=at(61))
         assert states(decision.status) == ["Created", "Restarting"], lost
         assert decision.status.attempts == {"Launcher": 1, "Worker": 1}
         assert decision.status.retries.used == 0
@@ -79,21 +79,24 @@ def test_a_worker_that_was_taken_away_brings_a_new_try_in_spite_of_the_launchers
 def test_a_worker_that_was_started_again_meanwhile_is_lost_too():
     policy = {"restart": "OnFailure"}
     again = worker(0, restarted=1, started=30.0)
-    decision = look(a_run(**policy), launcher(), again, worker(1), now=at(61))
+    decision = plan_for(a_run(**policy), launcher(), again, worker(1), now=at(61))
     assert states(decision.status) == ["Created", "Restarting"]
     before = worker(0, restarted=1, started=0.5)
-    assert states(look(a_run(**policy), launcher(), before, worker(1), now=at(61)).status) == ["Created", "Succeeded"]
+    assert states(plan_for(a_run(**policy), launcher(), before, worker(1), now=at(61)).status) == [
+        "Created",
+        "Succeeded",
+    ]
 
 
 def test_with_elastic_horovod_the_launchers_word_is_enough():
     gone = worker(0, deleting=True)
-    decision = look(elastic(), launcher(), gone, worker(1), now=at(61))
+    decision = plan_for(elastic(), launcher(), gone, worker(1), now=at(61))
     assert states(decision.status) == ["Created", "Succeeded"]
 
 
 def test_a_launcher_that_fails_may_be_tried_again_by_its_exit_code():
     job = a_run(restart="ExitCode")
-    retry = look(job, launcher("Failed", code=137, ended=60.0), worker(0), worker(1), now=at(61))
+    retry = plan_for(job, launcher("Failed", code=137, ended=60.0), worker(0), worker(1), now=at(61))
     assert states(retry.status) == ["Created", "Restarting"]
-    final = look(job, launcher("Failed", code=1, ended=60.0), worker(0), worker(1), now=at(63))
+    final = plan_for(job, launcher("Failed", code=1, ended=60.0), worker(0), worker(1), now=at(63))
     assert states(final.status) == ["Created", "Failed"]

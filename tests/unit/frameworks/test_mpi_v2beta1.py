@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.builders import at, made
-from support.mpi_v2beta1_jobs import a_run, data, env, launcher, look, pod, spec_of, worker
+from support.mpi_v2beta1_jobs import a_run, data, env, launcher, plan_for, pod, spec_of, worker
 from support.replace import replace
 from trainshed.api.actions import CreateDependent, CreatePod, CreateService, CreateSshSecret
 from trainshed.api.framework import JobDefaults
@@ -97,7 +97,7 @@ def test_the_script_tells_who_runs_now():
 
 
 def test_members_are_found_in_one_domain_under_mpi_operators_labels():
-    (service,) = [action for action in look(a_run(), services=False).actions if isinstance(action, CreateService)]
+    (service,) = [action for action in plan_for(a_run(), services=False).actions if isinstance(action, CreateService)]
     labels = {f"{LABEL}operator-name": "mpi-operator", f"{LABEL}job-name": "m"}
     assert service.name == "m"
     assert service.body["metadata"]["labels"] == labels | {"app": "m"}
@@ -129,7 +129,7 @@ def test_workers_wait_for_ssh_and_find_the_launcher_by_its_bare_name():
 
 
 def test_keys_are_where_ssh_looks_for_them():
-    (action,) = [action for action in look(a_run()).actions if isinstance(action, CreateSshSecret)]
+    (action,) = [action for action in plan_for(a_run()).actions if isinstance(action, CreateSshSecret)]
     assert (action.body["kind"], action.body["type"]) == ("Secret", "kubernetes.io/ssh-auth")
     assert "data" not in action.body
     for role in ("Launcher", "Worker"):
@@ -157,8 +157,12 @@ def test_a_secret_is_one_jobs_and_no_namesakes():
 
 def test_keys_are_asked_for_whenever_pods_are_made_and_only_then():
     ready = [worker(index, ready=True) for index in range(2)]
-    assert [type(action) for action in look(a_run(), *ready).actions] == [CreateDependent, CreateSshSecret, CreatePod]
-    assert not any(isinstance(action, CreateSshSecret) for action in look(a_run(), launcher(), *ready).actions)
+    assert [type(action) for action in plan_for(a_run(), *ready).actions] == [
+        CreateDependent,
+        CreateSshSecret,
+        CreatePod,
+    ]
+    assert not any(isinstance(action, CreateSshSecret) for action in plan_for(a_run(), launcher(), *ready).actions)
 
 
 def test_the_launcher_finds_its_configuration():
@@ -211,16 +215,16 @@ def test_the_launcher_is_told_what_its_mpi_reads(implementation, told):
 
 def test_the_launcher_comes_when_its_workers_are_ready_if_the_spec_says_so():
     job = a_run(launcherCreationPolicy="WaitForWorkersReady")
-    assert made(look(job)) == ["m-worker-0", "m-worker-1"]
-    assert made(look(job, worker(0, ready=True), worker(1), now=at(999))) == []
-    assert made(look(job, worker(0, ready=True), worker(1, ready=True))) == ["m-launcher"]
+    assert made(plan_for(job)) == ["m-worker-0", "m-worker-1"]
+    assert made(plan_for(job, worker(0, ready=True), worker(1), now=at(999))) == []
+    assert made(plan_for(job, worker(0, ready=True), worker(1, ready=True))) == ["m-launcher"]
     assert "initContainers" not in pod(job, "Launcher")["spec"]
 
 
 def test_a_launcher_that_is_wanted_at_once_waits_by_itself():
     same = {"resources": {"limits": {"cpu": "1"}}, "securityContext": {"runAsUser": 1000}}
     job = a_run(launcher=spec_of(same))
-    assert made(look(job)) == ["m-launcher", "m-worker-0", "m-worker-1"]
+    assert made(plan_for(job)) == ["m-launcher", "m-worker-0", "m-worker-1"]
     assert pod(a_run(launcherCreationPolicy="AtStartup"), "Launcher") == pod(a_run(), "Launcher")
     found = pod(job, "Launcher")["spec"]
     (waiter,) = found["initContainers"]
@@ -233,7 +237,7 @@ def test_a_launcher_that_is_wanted_at_once_waits_by_itself():
 
 def test_a_launcher_that_is_placed_with_its_workers_waits_by_itself_too():
     job_defaults = JobDefaults(gang_scheduler="some-scheduler")
-    assert made(look(a_run(), job_defaults=job_defaults)) == ["m-launcher", "m-worker-0", "m-worker-1"]
+    assert made(plan_for(a_run(), job_defaults=job_defaults)) == ["m-launcher", "m-worker-0", "m-worker-1"]
     assert (
         pod(a_run(), "Launcher", job_defaults=job_defaults)["spec"]["initContainers"][0]["name"] == "wait-for-workers"
     )

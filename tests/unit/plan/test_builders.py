@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, look, made, replace
+from support.builders import a_job, made, plan_for, replace
 from trainshed.api.actions import CreateDependent, CreatePod
 from trainshed.api.framework import JobDefaults, Variable, own_container
 from trainshed.api.job import Port, Replica, RestartScope
@@ -17,7 +17,7 @@ LABELS = "training.kubeflow.org/"
 
 def pod_of(job, replica, job_defaults=None):
     """Return the body of the pod of a replica."""
-    decision = look(job, services=(), job_defaults=job_defaults or JobDefaults())
+    decision = plan_for(job, services=(), job_defaults=job_defaults or JobDefaults())
     return next(
         action.body for action in decision.actions if isinstance(action, CreatePod) and action.name.endswith(replica)
     )
@@ -87,7 +87,7 @@ def test_the_replica_specs_restart_policy_is_the_pods(restart, expected):
     template = {"spec": {"containers": [{"name": "tensorflow"}], "restartPolicy": "Always"}}
     job = with_template(template, restart=restart)
     assert pod_of(job, "worker-0")["spec"]["restartPolicy"] == expected
-    assert [note.reason for note in look(job).events] == ["SetPodTemplateRestartPolicy"]
+    assert [note.reason for note in plan_for(job).events] == ["SetPodTemplateRestartPolicy"]
 
 
 def test_only_tensorflows_own_container_learns_tf_config_and_gets_the_port():
@@ -162,7 +162,7 @@ def test_a_service_gives_a_member_its_name_before_it_is_ready():
 
 
 def test_a_big_jobs_pods_read_the_cluster_from_one_config_map_that_is_made_first():
-    decision = look(a_job(worker=65), services=())
+    decision = plan_for(a_job(worker=65), services=())
     first, *others = decision.actions
     assert isinstance(first, CreateDependent)
     assert first.body["immutable"] is True
@@ -184,4 +184,4 @@ def test_a_user_overridable_variable_is_left_out_if_the_user_sets_it():
 
 def test_no_pod_is_made_for_a_member_that_is_done():
     job = a_job("PyTorchJob", worker=2, scope=RestartScope.JOB)
-    assert made(look(job)) == ["mnist-worker-0", "mnist-worker-1"]
+    assert made(plan_for(job)) == ["mnist-worker-0", "mnist-worker-1"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, a_pod, at, event_reasons, look, pods_of, replace, run_policy, running
+from support.builders import a_job, a_pod, at, event_reasons, plan_for, pods_of, replace, run_policy, running
 from trainshed.api.actions import CreatePod, DeletePod
 
 DDP = {"kind": "PyTorchJob", "master": 1, "worker": 2, "restart": "ExitCode", "checkpoint_grace": 120}
@@ -26,14 +26,14 @@ def saving(replica, code, took, **fields):
 def test_every_replica_has_at_least_this_grace_period(own, given):
     job = a_job(**DDP, template=template(own))
     for asked, grace in ((job, given), (replace(job, checkpoint_grace=None), own)):
-        bodies = [action.body for action in look(asked).actions if isinstance(action, CreatePod)]
+        bodies = [action.body for action in plan_for(asked).actions if isinstance(action, CreatePod)]
         assert [body["spec"].get("terminationGracePeriodSeconds") for body in bodies] == [grace] * 3
 
 
 def test_survivors_of_a_failure_have_the_whole_grace_period():
     job = a_job(**DDP)
     failed = a_pod("worker-1", "Failed", code=137, ended=10, container="pytorch")
-    plan = look(job, *pods_of(job, failed), status=running(job), now=at(13))
+    plan = plan_for(job, *pods_of(job, failed), status=running(job), now=at(13))
     assert {action.grace for action in plan.actions if isinstance(action, DeletePod)} == {None}
 
 
@@ -42,15 +42,15 @@ def test_survivors_of_a_failure_have_the_whole_grace_period():
 def test_a_replica_that_ends_well_because_it_is_deleted_has_not_finished(replica, grace):
     job = a_job(**DDP)
     pod = saving(replica, 0, 5, grace=grace, deletion_timestamp=at(140 if grace else 26))
-    plan = look(job, *pods_of(job, pod), status=running(job), now=at(26))
+    plan = plan_for(job, *pods_of(job, pod), status=running(job), now=at(26))
     assert (plan.status.state, plan.status.failure.kind) == ("Restarting", "Disruption")
-    unasked = look(replace(job, checkpoint_grace=None), *pods_of(job, pod), status=running(job), now=at(26))
+    unasked = plan_for(replace(job, checkpoint_grace=None), *pods_of(job, pod), status=running(job), now=at(26))
     assert unasked.status.failure is None
 
 
 def test_a_replica_that_has_finished_before_it_is_deleted_has_succeeded():
     job = a_job(**DDP)
-    plan = look(job, *pods_of(job, saving("master-0", 0, -5)), status=running(job), now=at(26))
+    plan = plan_for(job, *pods_of(job, saving("master-0", 0, -5)), status=running(job), now=at(26))
     assert plan.status.state == "Succeeded"
 
 
@@ -70,8 +70,8 @@ def test_a_replica_that_has_finished_before_it_is_deleted_has_succeeded():
 )
 def test_an_event_says_whether_the_grace_period_was_used(pod, said):
     job = a_job(**DDP, policy=run_policy(suspend=True))
-    status = look(job, *pods_of(job), status=running(job), now=at(20)).status
-    plan = look(job, *pods_of(job, pod), status=status, now=at(141))
+    status = plan_for(job, *pods_of(job), status=running(job), now=at(20)).status
+    plan = plan_for(job, *pods_of(job, pod), status=status, now=at(141))
     assert [event.message for event in plan.events if event.reason.startswith("GracePeriod")] == [said] * bool(said)
-    unasked = look(replace(job, checkpoint_grace=None), *pods_of(job, pod), status=status, now=at(141))
+    unasked = plan_for(replace(job, checkpoint_grace=None), *pods_of(job, pod), status=status, now=at(141))
     assert not any(reason.startswith("GracePeriod") for reason in event_reasons(unasked))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, a_pod, at, look, pods_of, run_policy, running, states
+from support.builders import a_job, a_pod, at, plan_for, pods_of, run_policy, running, states
 
 
 def killed(replica: str, seconds: float, **fields):
@@ -21,17 +21,17 @@ def a_job_with_ps(limit: int):
 def test_two_that_fall_together_count_as_one():
     job = a_job_with_ps(3)
     fallen = killed("ps-0", 10), killed("worker-0", 12)
-    decision = look(job, *pods_of(job, *fallen), status=running(job), now=at(13))
+    decision = plan_for(job, *pods_of(job, *fallen), status=running(job), now=at(13))
     assert set(decision.status.pending_replacement) == {"ps-0-uid", "worker-0-uid"}
     assert decision.status.retries.used == 1
 
 
 def test_a_consequence_uses_up_nothing():
     job = a_job_with_ps(1)
-    first = look(job, *pods_of(job, killed("ps-0", 10)), status=running(job), now=at(11))
+    first = plan_for(job, *pods_of(job, killed("ps-0", 10)), status=running(job), now=at(11))
     assert first.status.retries.used == 1
     pods = pods_of(job, killed("ps-0", 10), killed("worker-0", 12))
-    second = look(job, *pods, status=first.status, now=at(13))
+    second = plan_for(job, *pods, status=first.status, now=at(13))
     assert "Failed" not in states(second.status)
     assert second.status.retries.used == 1
 
@@ -39,6 +39,6 @@ def test_a_consequence_uses_up_nothing():
 @pytest.mark.fault("H7")
 def test_two_that_fall_one_long_after_the_other_count_twice():
     job = a_job_with_ps(3)
-    first = look(job, *pods_of(job, killed("ps-0", 10)), status=running(job), now=at(11))
-    second = look(job, *pods_of(job, killed("worker-0", 90)), status=first.status, now=at(91))
+    first = plan_for(job, *pods_of(job, killed("ps-0", 10)), status=running(job), now=at(11))
+    second = plan_for(job, *pods_of(job, killed("worker-0", 90)), status=first.status, now=at(91))
     assert second.status.retries.used == 2

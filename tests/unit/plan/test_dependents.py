@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, a_pod, elastic, look, pods_of, replace, run_policy, running, seen
+from support.builders import a_job, a_pod, elastic, plan_for, pods_of, replace, run_policy, running, seen
 from trainshed.api.actions import CreateDependent, CreatePod, DeleteDependent, UpdateDependent
 from trainshed.api.digest import digest_of
 from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, ROLES, SERVICE_ACCOUNTS, Dependent, DesiredDependent
@@ -51,7 +51,7 @@ def decided(job=JOB, *pods, there=(), **fields):
 
 
 def test_what_is_missing_is_made_before_the_pods_that_read_it():
-    actions = look(JOB).actions
+    actions = plan_for(JOB).actions
     kinds = [type(action) for action in actions]
     assert kinds[0] is CreateDependent
     assert CreatePod in kinds
@@ -156,7 +156,7 @@ def test_an_autoscaler_is_there_while_the_job_may_have_pods():
 
 def test_an_autoscaler_goes_with_the_verdict_and_never_comes_back():
     won = pods_of(JOB, a_pod("worker-1", "Succeeded", code=0, container="pytorch"))
-    over = look(JOB, *won, status=running(JOB)).status
+    over = plan_for(JOB, *won, status=running(JOB)).status
     assert over.over
     assert decided(JOB, *won, there=[scaler()], status=over) == [DeleteDependent(AUTOSCALERS, "mnist", "u1")]
     assert decided(JOB, *won, status=over) == []

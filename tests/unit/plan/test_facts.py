@@ -10,8 +10,8 @@ from support.builders import (
     at,
     deleted,
     elastic,
-    look,
     made,
+    plan_for,
     pods_of,
     replace,
     run_policy,
@@ -64,10 +64,10 @@ def test_success_is_as_the_framework_has_it(job, done, achieved):
 @pytest.mark.fault("H9")
 def test_a_member_that_succeeded_stays_done_when_its_pod_is_gone():
     job = a_job(chief=1, worker=3)
-    status = look(job, *pods_of(job, a_pod("worker-1", "Succeeded", code=0))).status
+    status = plan_for(job, *pods_of(job, a_pod("worker-1", "Succeeded", code=0))).status
     assert status.replica_statuses["Worker"].done == Indexes.of([1])
     pods = [pod for pod in pods_of(job) if pod.name != "mnist-worker-1"]
-    assert made(look(job, *pods, status=status)) == []
+    assert made(plan_for(job, *pods, status=status)) == []
     assert facts(job, *pods, status=status).replica_statuses["Worker"].succeeded == 1
 
 
@@ -108,17 +108,17 @@ def test_a_leftover_of_a_smaller_job_disturbs_nobody_when_the_job_grows_again():
     job = a_job("PyTorchJob", master=1, worker=3)
     small = a_job("PyTorchJob", master=1, worker=1)
     pods = pods_of(job)
-    shrinking = look(small, *pods, status=running(job))
+    shrinking = plan_for(small, *pods, status=running(job))
     assert sorted(deleted(shrinking)) == ["mnist-worker-1", "mnist-worker-2"]
     assert shrinking.status.scaled_down_to == {"Worker": 1}
     leaving = [replace(pod, deleting=pod.index > 0) for pod in pods]
-    grown = look(job, *leaving, status=shrinking.status)
+    grown = plan_for(job, *leaving, status=shrinking.status)
     assert (states(grown.status), grown.status.attempts, made(grown)) == (["Created", "Running"], {}, [])
-    one_left = look(job, *leaving[:3], status=grown.status)
+    one_left = plan_for(job, *leaving[:3], status=grown.status)
     assert (made(one_left), one_left.status.scaled_down_to) == ([], {"Worker": 1})
-    masterless = look(job, *leaving[1:2], status=replace(one_left.status, scaled_down_to={"Worker": 1}))
+    masterless = plan_for(job, *leaving[1:2], status=replace(one_left.status, scaled_down_to={"Worker": 1}))
     assert masterless.status.failure.pod == "mnist-master-0", "no other replica may be missing"
-    back = look(job, *leaving[:2], status=one_left.status)
+    back = plan_for(job, *leaving[:2], status=one_left.status)
     assert made(back) == ["mnist-worker-1", "mnist-worker-2"]
     assert (back.status.attempts, back.status.scaled_down_to) == ({}, {})
 
@@ -127,7 +127,7 @@ def test_a_leftover_of_a_smaller_job_disturbs_nobody_when_the_job_grows_again():
 def test_restarts_in_place_are_counted_exactly_though_others_go_on_while_a_pod_is_replaced():
     job = a_job(restart="OnFailure", ps=1, worker=2, policy=run_policy(backoff_limit=9))
     evicted = a_pod("worker-0", "Failed", reason="Evicted", restarted=3)
-    given_up = look(job, *pods_of(job, evicted), status=running(job), now=at(5)).status
+    given_up = plan_for(job, *pods_of(job, evicted), status=running(job), now=at(5)).status
     assert (given_up.retries.container_restarts, given_up.retries.deleted_pod_container_restarts) == (0, 3)
-    status = look(job, *pods_of(job, a_pod("worker-1", restarted=2)), status=given_up, now=at(9)).status
+    status = plan_for(job, *pods_of(job, a_pod("worker-1", restarted=2)), status=given_up, now=at(9)).status
     assert (status.retries.container_restarts, status.retries.deleted_pod_container_restarts) == (2, 3)

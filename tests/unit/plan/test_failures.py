@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, a_pod, at, look, pods_of, replace, running
+from support.builders import a_job, a_pod, at, plan_for, pods_of, replace, running
 from trainshed.api.job import RestartPolicy
 from trainshed.api.objects import Container, Phase
 from trainshed.plan.failures import (
@@ -216,8 +216,9 @@ def test_a_pod_of_which_nothing_is_known_for_a_while_is_waited_for():
     job = a_job(worker=2)
     pods, status = pods_of(job), running(job)
     assert (
-        look(job, replace(pods[0], phase=Phase.UNKNOWN, ready=False), pods[1], status=status, now=at(60)).actions == ()
+        plan_for(job, replace(pods[0], phase=Phase.UNKNOWN, ready=False), pods[1], status=status, now=at(60)).actions
+        == ()
     )
-    later = look(job, replace(pods[0], phase=Phase.UNKNOWN), pods[1], status=status, now=at(3600)).status
+    later = plan_for(job, replace(pods[0], phase=Phase.UNKNOWN), pods[1], status=status, now=at(3600)).status
     assert (later.over, later.attempts, later.retries) == (False, status.attempts, status.retries)
-    assert look(job, *pods, status=later, now=at(7200)).actions == ()
+    assert plan_for(job, *pods, status=later, now=at(7200)).actions == ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, at, look, made, message, pods_of, replace, run_policy, running, services, states
+from support.builders import a_job, at, made, message, plan_for, pods_of, replace, run_policy, running, services, states
 from support.gangs import KAI, PLUGINS, VOLCANO, a_gang, a_group, about_group, decided
 from trainshed.api import status_codec
 from trainshed.api.actions import CreateDependent, CreatePod
@@ -119,7 +119,7 @@ def test_with_the_coscheduling_plugin_pods_never_wait():
     [("XGBoostJob", {"master": 1, "worker": 2}, 3), ("MPIJob", {"launcher": 1, "worker": 2}, 3)],
 )
 def test_members_that_would_wait_for_others_are_made_together_with_them(kind, roles, first, job_defaults):
-    assert len(made(look(a_job(kind, **roles), job_defaults=job_defaults))) == first
+    assert len(made(plan_for(a_job(kind, **roles), job_defaults=job_defaults))) == first
 
 
 def test_kai_makes_the_group_itself_by_what_is_in_the_labels_of_the_pods():
@@ -179,7 +179,7 @@ def test_another_scheduler_is_kept_and_warned_of_once(named, warned):
 
 def test_nobody_is_warned_where_there_is_no_gang_scheduler():
     template = {"spec": {"containers": [{"name": "tensorflow"}], "schedulerName": "mine"}}
-    assert look(a_job(worker=1, template=template)).events == ()
+    assert plan_for(a_job(worker=1, template=template)).events == ()
 
 
 def test_time_goes_on_while_a_group_waits():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, a_pod, at, event_reasons, look, pods_of, replace, run_policy, running
+from support.builders import a_job, a_pod, at, event_reasons, plan_for, pods_of, replace, run_policy, running
 from trainshed.api.actions import CreatePod, ReleasePod
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import JOB_TRACKING_FINALIZER
@@ -22,19 +22,19 @@ def released(decision):
 
 
 def after(*pods, job=JOB, status=None, now=30):
-    return look(job, *pods_of(job, *pods), status=status or running(job), now=at(now))
+    return plan_for(job, *pods_of(job, *pods), status=status or running(job), now=at(now))
 
 
 @pytest.mark.parametrize(("keep", "finalizers"), [(True, [JOB_TRACKING_FINALIZER]), (False, None)])
 def test_the_pods_of_those_who_decide_are_held_if_that_is_asked_for(keep, finalizers):
-    actions = look(replace(JOB, track_results=keep)).actions
+    actions = plan_for(replace(JOB, track_results=keep)).actions
     pods = {action.name: action.body["metadata"] for action in actions if isinstance(action, CreatePod)}
     assert pods["mnist-master-0"].get("finalizers") == finalizers
     assert "finalizers" not in pods["mnist-worker-0"]
 
 
 def test_a_job_in_which_nobody_decides_holds_nobody():
-    made = [action for action in look(a_job(ps=1, track_results=True)).actions if isinstance(action, CreatePod)]
+    made = [action for action in plan_for(a_job(ps=1, track_results=True)).actions if isinstance(action, CreatePod)]
     assert "finalizers" not in made[0].body["metadata"]
 
 
@@ -105,6 +105,6 @@ def test_a_pod_that_loses_its_seat_is_let_go():
 def test_whoever_asks_for_it_where_it_is_not_to_be_had_is_told_so():
     asked = replace(JOB, track_results=False, annotations={"trainshed.dev/track-results": "true"})
     assert "ResultTrackingDisabled" in event_reasons(after(job=asked))
-    enabled = look(asked, *pods_of(asked), status=running(asked), job_defaults=JobDefaults(track_results=True))
+    enabled = plan_for(asked, *pods_of(asked), status=running(asked), job_defaults=JobDefaults(track_results=True))
     assert "ResultTrackingDisabled" not in event_reasons(enabled)
     assert "ResultTrackingDisabled" not in event_reasons(after())

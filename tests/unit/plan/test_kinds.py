@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support import jobs
-from support.builders import FRAMEWORKS, a_job, a_pod, at, deleted, look, made, message, pods_of, running, states
+from support.builders import FRAMEWORKS, a_job, a_pod, at, deleted, made, message, plan_for, pods_of, running, states
 from trainshed.api import parse
 from trainshed.api.actions import Snapshot
 from trainshed.api.framework import JobDefaults
@@ -37,8 +37,8 @@ def test_a_job_runs_and_succeeds_with_those_who_decide(kind, roles, decide, name
     before = running(job)
     assert message(before, "Running") == f"{kind} {name} is running."
     done = [pod(job, replica, "Succeeded", 0) for replica in decide]
-    assert "Succeeded" not in states(look(job, *pods_of(job, *done[1:]), status=before).status)
-    after = look(job, *pods_of(job, *done), status=before).status
+    assert "Succeeded" not in states(plan_for(job, *pods_of(job, *done[1:]), status=before).status)
+    after = plan_for(job, *pods_of(job, *done), status=before).status
     assert states(after)[-1] == "Succeeded"
     verb = "is successfully completed" if name == "mnist" else "successfully completed"
     assert message(after, "Succeeded") == f"{kind} {name} {verb}."
@@ -47,7 +47,7 @@ def test_a_job_runs_and_succeeds_with_those_who_decide(kind, roles, decide, name
 @every_kind
 def test_a_replica_that_fails_and_may_not_be_tried_again_fails_the_job(kind, roles, decide, name):
     job = a_job(kind, restart="Never", **roles)
-    after = look(job, *pods_of(job, pod(job, "worker-1", "Failed", 1)), status=running(job), now=at(3)).status
+    after = plan_for(job, *pods_of(job, pod(job, "worker-1", "Failed", 1)), status=running(job), now=at(3)).status
     words = "ml/mnist has failed" if kind == "TFJob" else "mnist is failed"
     assert message(after, "Failed").startswith(f"{kind} {words} because 1 Worker replica(s) failed. worker-1 exited")
 
@@ -63,14 +63,14 @@ def test_selectors_are_for_kinds_that_scale(kind, roles, decide, name):
 @pytest.mark.parametrize(("ready", "workers"), [(False, []), (True, ["mnist-worker-0", "mnist-worker-1"])])
 def test_workers_of_an_xgboostjob_are_made_when_its_master_is_ready(ready, workers):
     job = a_job("XGBoostJob", master=1, worker=2)
-    assert made(look(job)) == ["mnist-master-0"]
-    assert made(look(job, a_pod("master-0", container="xgboost", ready=ready))) == workers
+    assert made(plan_for(job)) == ["mnist-master-0"]
+    assert made(plan_for(job, a_pod("master-0", container="xgboost", ready=ready))) == workers
 
 
 @pytest.mark.parametrize(("kind", "roles"), [("XGBoostJob", {"master": 1, "worker": 2}), ("JAXJob", {"worker": 2})])
 def test_a_group_that_lost_a_member_starts_again_as_a_whole(kind, roles):
     job = a_job(kind, restart="ExitCode", **roles)
-    decision = look(job, *pods_of(job, pod(job, "worker-1", "Failed", 137)), status=running(job))
+    decision = plan_for(job, *pods_of(job, pod(job, "worker-1", "Failed", 137)), status=running(job))
     assert states(decision.status)[-1] == "Restarting"
     assert sorted(deleted(decision)) == sorted(f"mnist-{replica}" for replica in job.all_replicas)
 

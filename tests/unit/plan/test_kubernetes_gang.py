@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_pod, at, look, made, message, replace, running, states
+from support.builders import a_pod, at, made, message, plan_for, replace, running, states
 from support.gangs import KUBERNETES, a_gang, a_group, about_group, decided, spec
 from trainshed.api.actions import CreateDependent, CreatePod, DeleteDependent, UpdateDependent
 from trainshed.api.job import RestartScope
@@ -192,7 +192,7 @@ def test_a_template_with_a_group_of_its_own_is_left_alone():
 
 def test_pods_that_would_wait_for_others_are_made_together_with_them():
     job = a_gang("XGBoostJob", master=1, worker=2)
-    assert len(made(look(job, job_defaults=KUBERNETES))) == 3
+    assert len(made(plan_for(job, job_defaults=KUBERNETES))) == 3
 
 
 def test_the_group_goes_with_the_job():

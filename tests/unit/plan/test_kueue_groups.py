@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, a_pod, at, deleted, event_reasons, look, made, message, pods_of, replace, running
+from support.builders import (
+    a_job,
+    a_pod,
+    at,
+    deleted,
+    event_reasons,
+    made,
+    message,
+    plan_for,
+    pods_of,
+    replace,
+    running,
+)
 from trainshed.api import kueue_groups, parse
 from trainshed.api.actions import CreatePod
 from trainshed.api.framework import JobDefaults
@@ -34,7 +46,7 @@ def gated(replica, **fields):
 
 def test_all_pods_are_created_at_once_with_a_gate_and_the_marks_of_the_group():
     ordered = a_job("PyTorchJob", master=1, worker=2, queue_labels=(*LABELS, ("kueue.x-k8s.io/x", "y")), grouped=True)
-    found = bodies(look(ordered))
+    found = bodies(plan_for(ordered))
     assert [body["metadata"]["name"] for body in found] == ["mnist-master-0", "mnist-worker-0", "mnist-worker-1"]
     for body in found:
         labels, annotations = body["metadata"]["labels"], body["metadata"]["annotations"]
@@ -47,40 +59,40 @@ def test_all_pods_are_created_at_once_with_a_gate_and_the_marks_of_the_group():
 
 def test_the_gates_of_a_template_stay():
     template = {"spec": {"containers": [{"name": "tensorflow"}], "schedulingGates": [{"name": "mine"}]}}
-    (body,) = bodies(look(a_job(worker=1, template=template, queue_labels=LABELS, grouped=True)))
+    (body,) = bodies(plan_for(a_job(worker=1, template=template, queue_labels=LABELS, grouped=True)))
     assert body["spec"]["schedulingGates"] == [{"name": "mine"}, kueue_groups.GATE]
 
 
 def test_a_failure_restarts_all_in_another_group():
     failed = a_pod("worker-0", "Failed", code=137, ended=5)
-    decision = look(JOB, *members(JOB, failed), status=running(JOB), now=at(9))
+    decision = plan_for(JOB, *members(JOB, failed), status=running(JOB), now=at(9))
     assert sorted(deleted(decision)) == ["mnist-chief-0", "mnist-worker-0", "mnist-worker-1"]
-    again = bodies(look(JOB, status=decision.status, now=at(60)))
+    again = bodies(plan_for(JOB, status=decision.status, now=at(60)))
     assert {body["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] for body in again} == {"mnist-job-uid-2"}
 
 
 def test_a_pod_that_a_kubelet_rejects_is_not_replaced_alone():
     rejected = a_pod("worker-0", "Failed", reason="OutOfcpu", containers=())
-    assert len(deleted(look(JOB, *members(JOB, rejected), now=at(9)))) == 3
+    assert len(deleted(plan_for(JOB, *members(JOB, rejected), now=at(9)))) == 3
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_job_of_another_size_gets_another_group(count):
     (chief, workers) = JOB.groups
     scaled = replace(JOB, groups=(chief, replace(workers, count=count)))
-    decision = look(scaled, *members(), status=running(JOB), now=at(9))
+    decision = plan_for(scaled, *members(), status=running(JOB), now=at(9))
     assert sorted(deleted(decision)) == ["mnist-chief-0", "mnist-worker-0", "mnist-worker-1"][: 1 + max(count, 2)]
     assert event_reasons(decision) == ["TFJobRestarting"]
     assert decision.status.retries.used == 0
     (size,) = {
         body["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-total-count"]
-        for body in bodies(look(scaled, status=decision.status, now=at(60)))
+        for body in bodies(plan_for(scaled, status=decision.status, now=at(60)))
     }
     assert size == str(1 + count)
 
 
 def test_pods_that_wait_for_kueue_say_so_and_no_event_is_written_for_each():
-    decision = look(JOB, *map(gated, ("chief-0", "worker-0", "worker-1")), now=at(60))
+    decision = plan_for(JOB, *map(gated, ("chief-0", "worker-0", "worker-1")), now=at(60))
     assert "waits for Kueue's admission (queue research)" in message(decision.status, "Blocked")
     assert event_reasons(decision) == []
 
@@ -88,20 +100,20 @@ def test_pods_that_wait_for_kueue_say_so_and_no_event_is_written_for_each():
 def test_a_start_up_deadline_begins_when_a_pod_has_a_node():
     late = replace(JOB, startup_deadline=30)
     waits = [gated(name) for name in ("chief-0", "worker-0", "worker-1")]
-    assert look(late, *waits, now=at(99)).rule == "reconcile_replicas"
+    assert plan_for(late, *waits, now=at(99)).rule == "reconcile_replicas"
     placed = [replace(pod, unplaced="", node="n", scheduled=at(90)) for pod in waits]
-    assert look(late, *placed, now=at(99)).requeue_at == at(120)
-    assert look(late, *placed, now=at(120)).rule == "start_up"
+    assert plan_for(late, *placed, now=at(99)).requeue_at == at(120)
+    assert plan_for(late, *placed, now=at(120)).rule == "start_up"
 
 
 def test_pods_decide_whether_their_job_is_grouped():
     failed = a_pod("worker-0", "Failed", code=137, ended=5)
     for job, size, gone in ((JOB, 0, 3), (ALONE, 3, 3), (ALONE, 0, 1)):
-        decision = look(job, *members(job, failed, size=size), status=running(JOB), now=at(9))
+        decision = plan_for(job, *members(job, failed, size=size), status=running(JOB), now=at(9))
         assert len(deleted(decision)) == gone, (job.grouped, size)
-    partly = look(JOB, *members(size=0)[1:], status=running(JOB), now=at(9))
+    partly = plan_for(JOB, *members(size=0)[1:], status=running(JOB), now=at(9))
     assert all("schedulingGates" not in body["spec"] for body in bodies(partly))
-    assert made(look(ALONE)) == made(look(JOB))
+    assert made(plan_for(ALONE)) == made(plan_for(JOB))
 
 
 def test_a_job_without_a_queue_cannot_be_grouped():
@@ -135,16 +147,16 @@ def test_a_setting_groups_jobs_that_do_not_choose_and_have_a_queue(framework, de
 
 
 def test_the_status_names_the_workload_of_the_pods():
-    first = look(JOB)
+    first = plan_for(JOB)
     assert first.status.workload == "mnist-job-uid-0"
     failed = a_pod("worker-0", "Failed", code=137, ended=5)
-    again = look(JOB, *members(JOB, failed), status=replace(running(JOB), workload="mnist-job-uid-0"), now=at(9))
+    again = plan_for(JOB, *members(JOB, failed), status=replace(running(JOB), workload="mnist-job-uid-0"), now=at(9))
     assert again.status.workload == "mnist-job-uid-2", "that of the next pods"
-    assert look(JOB, *members(size=0), status=again.status, now=at(9)).status.workload == ""
+    assert plan_for(JOB, *members(size=0), status=again.status, now=at(9)).status.workload == ""
     ended = [a_pod(name, "Succeeded", ended=5) for name in ("chief-0", "worker-0", "worker-1")]
-    over = replace(look(ALONE, *members(ALONE, *ended), now=at(9)).status, workload="mnist-job-uid-0")
+    over = replace(plan_for(ALONE, *members(ALONE, *ended), now=at(9)).status, workload="mnist-job-uid-0")
     assert over.over
-    assert look(ALONE, status=over, now=at(9)).status.workload == "mnist-job-uid-0"
+    assert plan_for(ALONE, status=over, now=at(9)).status.workload == "mnist-job-uid-0"
 
 
 @pytest.mark.parametrize(

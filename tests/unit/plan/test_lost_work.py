@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import T0, a_job, a_pod, at, look, pods_of, replace, seen
+from support.builders import T0, a_job, a_pod, at, plan_for, pods_of, replace, seen
 from support.virtual_time import in_virtual_time
 from trainshed.api.job import JobKey
 from trainshed.api.status import Restart, Status
@@ -46,7 +46,7 @@ def test_work_that_is_done_again_after_a_restart_is_counted_once(again, seconds)
     kind = again.pop("kind", "Application")
     report = replace(TrainerStatus(at(40), step=30, steps_per_second=2.0, first_step=10, began=at(30)), **again)
     restart = Restart(at(failed), 1, "worker-0", "", kind, "Error", 1, 2)
-    status = replace(look(job, *pods, now=at(1)).status, trainer=last, recent_restarts=(restart,))
+    status = replace(plan_for(job, *pods, now=at(1)).status, trainer=last, recent_restarts=(restart,))
     for _ in range(3):  # once it is stored, and as often as it is looked at again
         status = plan(replace(seen(job, *pods, status=status, now=now), training=report)).status
         status = parse_status({"status": status_document(status)})
@@ -85,7 +85,7 @@ def test_a_program_starts_until_its_run_makes_a_first_step(before, reports, seco
     """Its containers run from 15 s on; it reports at 60 s first, and then each minute."""
     job = a_job("PyTorchJob", master=1, worker=1, restart="ExitCode", created=T0)
     pods = pods_of(job, a_pod("worker-0", container="pytorch", started=15, created=at(1), scheduled=at(2)))
-    status = replace(look(job, *pods, now=at(16)).status, trainer=before)
+    status = replace(plan_for(job, *pods, now=at(16)).status, trainer=before)
     assert status.time_spent.since == at(15)
     for number, known in enumerate(reports):
         now = at(60 + 60 * number)
@@ -123,7 +123,7 @@ def test_what_a_run_trains_after_sigterm_is_no_lost_work_whenever_its_disruption
     pods = [a_pod("master-0", **runs), a_pod("worker-0", **runs)]
     report = TrainerStatus(at(90), step=80, steps_per_second=1.0, first_step=1, began=at(11))
     status = plan(
-        replace(seen(job, *pods, status=look(job, *pods, now=at(11)).status, now=at(90)), training=report)
+        replace(seen(job, *pods, status=plan_for(job, *pods, now=at(11)).status, now=at(90)), training=report)
     ).status
     removed = {"disruption": "EvictionByEvictionAPI", "disrupted": at(100), "grace": 30}
     ended = {"phase": "Failed", "code": 143, "ended": 110} if seen_at > 110 else {"deleting": True}

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from support.builders import a_job, a_pod, at, look, message, pods_of, replace, run_policy, running
+from support.builders import a_job, a_pod, at, message, plan_for, pods_of, replace, run_policy, running
 from trainshed.api.job import Job, RestartScope
 from trainshed.api.objects import Container, TerminatedState
 
@@ -22,7 +22,7 @@ def ended(replica="worker-1", code=137, at_=14.0, **fields):
 
 def told(job: Job, *pods, kind="Restarting", now=14.0, status=None) -> str:
     """Return the details after v1's sentence when these pods are among the others."""
-    decision = look(job, *pods_of(job, *pods), status=status or running(job), now=at(now))
+    decision = plan_for(job, *pods_of(job, *pods), status=status or running(job), now=at(now))
     words = message(decision.status, kind)
     assert (str(decision.events[-1].type), decision.events[-1].message) == ("Warning", words)
     return words.partition(". " if ". " in words else ": ")[2]
@@ -86,7 +86,7 @@ def test_who_is_restarted_is_told_by_the_scope():
 
 def test_a_member_that_follows_another_says_whom():
     fields = {"container": "tensorflow"}
-    first = look(PS, *pods_of(PS, ended("ps-0", **fields)), status=running(PS), now=at(14)).status
+    first = plan_for(PS, *pods_of(PS, ended("ps-0", **fields)), status=running(PS), now=at(14)).status
     pods = (ended("ps-0", **fields), ended("chief-0", 1, 16.0, **fields))
     words = told(PS, *pods, now=16, status=first)
     assert words.startswith("chief-0 on node-a exited with code 1 after 16s, caused by the failure of ps-0; ")
@@ -97,23 +97,23 @@ def test_the_last_try_is_told_with_what_it_came_to():
     status = running(DDP)
     for attempt in range(2):
         pods = [replace(pod, attempt=attempt) for pod in pods_of(DDP, ended(at_=700.0 * attempt))]
-        status = look(DDP, *pods, status=status, now=at(700.0 * attempt)).status
+        status = plan_for(DDP, *pods, status=status, now=at(700.0 * attempt)).status
     pods = [replace(pod, attempt=2) for pod in pods_of(DDP, ended(at_=1400.0, words="ValueError: no"))]
-    words = message(look(DDP, *pods, status=status, now=at(1410)).status, "Failed")
+    words = message(plan_for(DDP, *pods, status=status, now=at(1410)).status, "Failed")
     expected = "2 of 2 restarts used; last failure: worker-1 on node-a was killed by SIGKILL (137) 23m20s after start; "
     assert words.endswith(f" backoff limit: {expected}its last line: ValueError: no")
 
 
 def test_containers_that_the_kubelet_restarted_too_often_are_counted():
     job = a_job(worker=1, restart="OnFailure", policy=run_policy(backoff_limit=1))
-    decision = look(job, a_pod("worker-0", restarted=1), status=running(job), now=at(9))
+    decision = plan_for(job, a_pod("worker-0", restarted=1), status=running(job), now=at(9))
     assert "limit: containers were restarted 1 time in place (backoffLimit 1)" in message(decision.status, "Failed")
-    decision = look(job, a_pod("worker-0", restarted=2), status=running(job), now=at(9))
+    decision = plan_for(job, a_pod("worker-0", restarted=2), status=running(job), now=at(9))
     assert "restarted 2 times in place" in message(decision.status, "Failed")
     assert decision.status.failure is None, "no pod tells how its container ended"
     before = TerminatedState(1, at(2), at(8), "Error", "ValueError: no")
     containers = (Container("tensorflow", restarts=1, started=at(9), before=before),)
-    status = look(job, a_pod("worker-0", containers=containers, node="n"), status=running(job), now=at(9)).status
+    status = plan_for(job, a_pod("worker-0", containers=containers, node="n"), status=running(job), now=at(9)).status
     expected = "; last failure: worker-0 on n exited with code 1 after 6s: ValueError: no"
     assert message(status, "Failed").endswith(f"in place (backoffLimit 1){expected}")
     assert status.failure.message in expected
@@ -134,5 +134,5 @@ def test_a_failure_that_may_not_be_tried_again_says_why():
 def test_a_deadline_says_what_the_members_were_doing():
     job = a_job(worker=4, policy=run_policy(deadline=3600))
     pods = [a_pod("worker-1"), a_pod("worker-2", "Pending"), a_pod("worker-3", "Succeeded", code=0)]
-    words = message(look(job, *pods, status=running(job), now=at(3600)).status, "Failed")
+    words = message(plan_for(job, *pods, status=running(job), now=at(3600)).status, "Failed")
     assert words.endswith("deadline: limit 60m; 1 of 4 replicas running, 1 succeeded, 1 pending, 1 without a pod")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, a_pod, at, look, message, pods_of, replace, run_policy, running
+from support.builders import a_job, a_pod, at, message, plan_for, pods_of, replace, run_policy, running
 from trainshed.api.actions import DeleteDependent, EventType
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import CONFIG_MAPS, VOLCANO_GROUPS, Container
@@ -22,13 +22,13 @@ JOBS = [
 def test_messages_are_v1s(job, runs, ends):
     assert message(running(job), "Running") == runs
     done = [a_pod(str(replica), "Succeeded", code=0) for replica in job.all_replicas]
-    assert message(look(job, *done).status, "Succeeded") == ends
+    assert message(plan_for(job, *done).status, "Succeeded") == ends
     assert message(running(job), "Created") == f"{job.kind} mnist is created."
 
 
 def notes_of(*pods, job=None):
     job = job or a_job(chief=1, worker=1)
-    return look(job, *pods_of(job, *pods), status=running(job)).events
+    return plan_for(job, *pods_of(job, *pods), status=running(job)).events
 
 
 @pytest.mark.fault("H11")
@@ -92,7 +92,7 @@ def test_pods_that_exited_together_are_each_told_of_once():
     job = a_job("PyTorchJob", master=1, worker=3, restart="ExitCode")
     codes = {"worker-2": 1, "worker-0": 134}
     pods = [a_pod(replica, "Failed", code=code, container="pytorch") for replica, code in codes.items()]
-    notes = look(job, *pods_of(job, *pods), status=running(job)).events
+    notes = plan_for(job, *pods_of(job, *pods), status=running(job)).events
     exits = [note for note in notes if note.reason == "ExitedWithCode"]
     assert [note.message for note in exits] == [
         "Pod: ml.mnist-worker-0 exited with code 134",
@@ -105,7 +105,7 @@ def test_pods_that_exited_together_are_each_told_of_once():
 def test_a_failure_that_changes_nothing_is_told_of_as_well():
     job = a_job(chief=1, worker=2, options=TFJobOptions(dynamic_workers=True))
     pods = pods_of(job, a_pod("worker-1", "Failed", code=2))
-    decision = look(job, *pods, status=running(job))
+    decision = plan_for(job, *pods, status=running(job))
     assert [note.message for note in decision.events] == ["Pod: ml.mnist-worker-1 exited with code 2"]
     assert not decision.status.over
 
@@ -119,8 +119,10 @@ def asking(gang: str = "", **spec):
     template = {"spec": {"containers": [{"name": "tensorflow", "image": "x"}], **spec}}
     job = a_job(chief=1, worker=2, template=template)
     job_defaults = JobDefaults(gang_scheduler=gang)
-    first = [note for note in look(job, job_defaults=job_defaults).events if note.key.startswith("Set")]
-    later = [note for note in look(job, *pods_of(job), job_defaults=job_defaults).events if note.key.startswith("Set")]
+    first = [note for note in plan_for(job, job_defaults=job_defaults).events if note.key.startswith("Set")]
+    later = [
+        note for note in plan_for(job, *pods_of(job), job_defaults=job_defaults).events if note.key.startswith("Set")
+    ]
     assert later == [], "no pod is made any more"
     assert {note.type for note in first} <= {EventType.WARNING}
     return [(note.reason, note.message) for note in first]
@@ -158,17 +160,17 @@ RUNS = running(RETRYING)
 REFUSED = replace(ALONE, problems=("spec: Invalid value: no",))
 #: §7.1 of v1's behaviour: the Events of a job's transitions, with D17's type for failures.
 TURNS = [
-    (look(suspended_job()), [("Normal", "PyTorchJobSuspended", "PyTorchJob mnist is suspended.")]),
+    (plan_for(suspended_job()), [("Normal", "PyTorchJobSuspended", "PyTorchJob mnist is suspended.")]),
     (
-        look(ALONE, status=look(suspended_job()).status),
+        plan_for(ALONE, status=plan_for(suspended_job()).status),
         [("Normal", "PyTorchJobResumed", "PyTorchJob mnist is resumed.")],
     ),
     (
-        look(ALONE, a_pod("master-0", "Succeeded", code=0, **MASTER)),
+        plan_for(ALONE, a_pod("master-0", "Succeeded", code=0, **MASTER)),
         [("Normal", "PyTorchJobSucceeded", "PyTorchJob mnist is successfully completed.")],
     ),
     (
-        look(ALONE, a_pod("master-0", "Failed", code=9, **MASTER)),
+        plan_for(ALONE, a_pod("master-0", "Failed", code=9, **MASTER)),
         [
             ("Warning", "ExitedWithCode", "Pod: ml.mnist-master-0 exited with code 9"),
             (
@@ -182,7 +184,7 @@ TURNS = [
         ],
     ),
     (
-        look(RETRYING, *pods_of(RETRYING, a_pod("worker-0", "Failed", code=130, **MASTER)), status=RUNS),
+        plan_for(RETRYING, *pods_of(RETRYING, a_pod("worker-0", "Failed", code=130, **MASTER)), status=RUNS),
         [
             ("Warning", "ExitedWithCode", "Pod: ml.mnist-worker-0 exited with code 130"),
             (
@@ -196,7 +198,7 @@ TURNS = [
         ],
     ),
     (
-        look(RETRYING, *pods_of(RETRYING, a_pod("worker-0", "Failed", code=1, **MASTER)), status=RUNS, now=at(3)),
+        plan_for(RETRYING, *pods_of(RETRYING, a_pod("worker-0", "Failed", code=1, **MASTER)), status=RUNS, now=at(3)),
         [
             ("Warning", "ExitedWithCode", "Pod: ml.mnist-worker-0 exited with code 1"),
             (
@@ -210,7 +212,7 @@ TURNS = [
         ],
     ),
     (
-        look(SPENT, *pods_of(SPENT, a_pod("worker-0", "Failed", code=130, **MASTER)), status=RUNS, now=at(3)),
+        plan_for(SPENT, *pods_of(SPENT, a_pod("worker-0", "Failed", code=130, **MASTER)), status=RUNS, now=at(3)),
         [
             ("Warning", "ExitedWithCode", "Pod: ml.mnist-worker-0 exited with code 130"),
             (
@@ -224,7 +226,7 @@ TURNS = [
         ],
     ),
     (
-        look(LATE, *pods_of(LATE), status=running(LATE), now=at(61)),
+        plan_for(LATE, *pods_of(LATE), status=running(LATE), now=at(61)),
         [
             (
                 "Warning",
@@ -236,9 +238,9 @@ TURNS = [
             )
         ],
     ),
-    (look(REFUSED), [("Warning", "PyTorchJobFailed", "spec: Invalid value: no")]),
-    (look(ALONE), []),
-    (look(ALONE, *pods_of(ALONE)), []),
+    (plan_for(REFUSED), [("Warning", "PyTorchJobFailed", "spec: Invalid value: no")]),
+    (plan_for(ALONE), []),
+    (plan_for(ALONE, *pods_of(ALONE)), []),
 ]
 
 

@@ -50,7 +50,7 @@ def job_of(kind: str, **fields) -> Job:
     return found
 
 
-def look(kind: str, job: Job, pods: list[Pod], status: Status, now: float) -> Plan:
+def plan_for(kind: str, job: Job, pods: list[Pod], status: Status, now: float) -> Plan:
     return plan(Snapshot(job, KINDS[kind], JobDefaults(), status, tuple(pods), (), at(now)))
 
 
@@ -130,7 +130,7 @@ def test_the_end_of_the_frameworks_container_is_that_of_its_replica(kind, inject
     own = msgspec.structs.replace(own, name=container_name(kind))
     fields = {"reason": "Evicted"} if "evicted" in end else {}
     pods = pods_of(job, with_others(own, (other,), injection), phase, **fields)
-    status = look(kind, job, pods, Status(start=T0), 60).status
+    status = plan_for(kind, job, pods, Status(start=T0), 60).status
     found = [condition.type for condition in status.conditions if condition.true]
     assert str(found[-1]) == expected, states(status)
     assert ("Running" in found) == (expected == "Running")
@@ -141,26 +141,28 @@ def test_the_end_of_the_frameworks_container_is_that_of_its_replica(kind, inject
 def test_a_looping_sidecar_is_named_once_and_blocks_nothing(kind, injection):
     job = job_of(kind, restart="OnFailure", runPolicy={"backoffLimit": 3})
     calm, name = ran(container_name(kind)), "exporter" if injection == "after" else "proxy"
-    first = look(kind, job, pods_of(job, with_others(calm, (looping("", 3),), injection), "Running"), Status(), 60)
+    first = plan_for(kind, job, pods_of(job, with_others(calm, (looping("", 3),), injection), "Running"), Status(), 60)
     assert first.status.condition(ConditionType.BLOCKED) is None
     assert name in [item.container for item in first.status.waiting]
     (item,) = (item for item in first.status.waiting if item.container == name)
     assert (item.reason, item.count) == ("CrashLoopBackOff", 1)
     assert item.message == f"{kind_of(injection)} {name} was restarted 3 times and last exited with code 1"
-    later = look(kind, job, pods_of(job, with_others(calm, (looping("", 30),), injection), "Running"), first.status, 90)
+    later = plan_for(
+        kind, job, pods_of(job, with_others(calm, (looping("", 30),), injection), "Running"), first.status, 90
+    )
     assert later.status.waiting == first.status.waiting, "its restarts are no news"
     told = [{event.key for event in found.events if name in event.message} for found in (first, later)]
     assert told[0] == told[1] != set()
-    assert look(kind, job, pods_of(job, (calm,), "Running"), later.status, 95).status.waiting == ()
+    assert plan_for(kind, job, pods_of(job, (calm,), "Running"), later.status, 95).status.waiting == ()
 
 
 def test_a_job_is_no_longer_blocked_when_only_the_sidecar_loops_on():
     kind = "PyTorchJob v1"
     job, loops = job_of(kind, restart="OnFailure"), looping("exporter", 4)
     both = (msgspec.structs.replace(loops, name="pytorch"), loops)
-    blocked = look(kind, job, pods_of(job, both, "Running"), Status(), 60).status
+    blocked = plan_for(kind, job, pods_of(job, both, "Running"), Status(), 60).status
     assert ("Blocked" in states(blocked), [item.container for item in blocked.waiting]) == (True, ["pytorch"])
-    status = look(kind, job, pods_of(job, (ran("pytorch"), loops), "Running"), blocked, 61).status
+    status = plan_for(kind, job, pods_of(job, (ran("pytorch"), loops), "Running"), blocked, 61).status
     assert ("Blocked" in states(status), [item.container for item in status.waiting]) == (False, ["exporter"])
 
 
@@ -173,7 +175,7 @@ def kind_of(injection: str) -> str:
 def test_an_injected_init_container_that_fails_first_and_then_succeeds_costs_no_retry(kind, times):
     job = job_of(kind, restart="OnFailure", runPolicy={"backoffLimit": 2})
     init = Container("setup", init=True, exit_code=0, restarts=times, finished=at(1))
-    status = look(kind, job, pods_of(job, (init, ran(container_name(kind))), "Running"), Status(), 60).status
+    status = plan_for(kind, job, pods_of(job, (init, ran(container_name(kind))), "Running"), Status(), 60).status
     assert status.true(ConditionType.RUNNING)
     assert status.retries.total == 0
 
@@ -183,7 +185,7 @@ def test_an_injected_init_container_that_fails_fails_the_replica_and_is_named(ki
     job = job_of(kind)
     init = Container("setup", init=True, exit_code=3, started=at(1), finished=at(2), reason="Error")
     waiting = Container(container_name(kind), waiting=True, reason="PodInitializing")
-    status = look(kind, job, pods_of(job, (init, waiting), "Failed"), Status(), 60).status
+    status = plan_for(kind, job, pods_of(job, (init, waiting), "Failed"), Status(), 60).status
     assert status.true(ConditionType.FAILED)
     assert "container setup of " in message(status, "Failed")
 
@@ -193,13 +195,13 @@ def test_an_injected_init_container_that_fails_fails_the_replica_and_is_named(ki
 def test_where_a_webhook_has_renamed_the_container_the_pod_decides_as_in_v1(kind, code, phase, expected):
     job = job_of(kind)
     containers = (ran("proxy", 0 if phase == "Failed" else None), ran("renamed", code))
-    status = look(kind, job, pods_of(job, containers, phase), Status(), 60).status
+    status = plan_for(kind, job, pods_of(job, containers, phase), Status(), 60).status
     assert status.true(ConditionType(expected))
     if expected == "Failed":
         assert status.failure.exit_code == 1
         assert status.failure.message.startswith("container renamed of ")
     alone = pods_of(job, (ran("renamed", 0),), "Running")
-    assert look(kind, job, alone, Status(), 60).status.true(ConditionType.SUCCEEDED), "there is no other"
+    assert plan_for(kind, job, alone, Status(), 60).status.true(ConditionType.SUCCEEDED), "there is no other"
 
 
 MPI_KINDS = pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("MPIJob")])
@@ -213,13 +215,13 @@ def test_a_workers_sidecar_that_ends_or_starts_again_takes_no_success_away(kind,
     for other in (end, ran("", restarts=1, started=at(10)), looping("", 2)):
         launcher, *workers = pods_of(job, (ran("main", 0),), "Succeeded")
         workers[0] = msgspec.structs.replace(workers[0], containers=with_others(own, (other,), injection))
-        assert look(kind, job, [launcher, *workers], Status(), 60).status.true(ConditionType.SUCCEEDED)
+        assert plan_for(kind, job, [launcher, *workers], Status(), 60).status.true(ConditionType.SUCCEEDED)
     lost = with_others(ran("main", restarts=1, started=at(10)), (ran(""),), injection)
     workers[0] = msgspec.structs.replace(workers[0], containers=lost)
-    assert look(kind, job, [launcher, *workers], Status(), 60).status.true(ConditionType.RESTARTING)
+    assert plan_for(kind, job, [launcher, *workers], Status(), 60).status.true(ConditionType.RESTARTING)
     unknown = (ran("renamed", 0, finished=at(15)), ran("proxy"))
     workers[0] = msgspec.structs.replace(workers[0], containers=unknown)
-    assert look(kind, job, [launcher, *workers], Status(), 60).status.true(ConditionType.SUCCEEDED)
+    assert plan_for(kind, job, [launcher, *workers], Status(), 60).status.true(ConditionType.SUCCEEDED)
 
 
 @MPI_KINDS
@@ -228,8 +230,10 @@ def test_a_launcher_does_not_wait_for_the_readiness_of_a_workers_sidecar(kind):
     _, *workers = pods_of(job, (), "Running")
     containers = (Container("main", started=at(0), ready=True), looping("exporter", 4))
     ready = [msgspec.structs.replace(pod, containers=containers) for pod in workers]
-    assert look(kind, job, ready, Status(), 1).status.replica_statuses["Worker"].ready == 2
-    assert "m-launcher" in [getattr(action, "name", "") for action in look(kind, job, ready, Status(), 1).actions][-1:]
+    assert plan_for(kind, job, ready, Status(), 1).status.replica_statuses["Worker"].ready == 2
+    assert (
+        "m-launcher" in [getattr(action, "name", "") for action in plan_for(kind, job, ready, Status(), 1).actions][-1:]
+    )
 
 
 @pytest.mark.parametrize(("main", "expected"), [("second", "Failed"), ("", "Succeeded"), ("other", "Succeeded")])
@@ -237,7 +241,7 @@ def test_of_several_containers_of_an_mpijob_the_one_that_it_names_decides(main, 
     template = {"spec": {"containers": [{"name": "first", "image": "x"}, {"name": "second", "image": "x"}]}}
     job = job_of("MPIJob v1", template=template, mainContainer=main)
     pods = pods_of(job, (ran("proxy"), ran("first", 0), ran("second", 1)), "Running")
-    assert look("MPIJob v1", job, pods, Status(), 60).status.true(ConditionType(expected))
+    assert plan_for("MPIJob v1", job, pods, Status(), 60).status.true(ConditionType(expected))
 
 
 @every_kind
@@ -249,7 +253,7 @@ def test_a_replica_whose_container_runs_has_met_the_start_up_deadline(kind, inje
     name, stuck = container_name(kind), Container("", waiting=True, reason="ErrImagePull")
     for own, other, failed in ((ran(name), stuck, False), (msgspec.structs.replace(stuck, name=name), ran(""), True)):
         pods = pods_of(job, with_others(own, (other,), injection), "Running")
-        assert look(kind, job, pods, Status(), 61).status.true(ConditionType.FAILED) is failed
+        assert plan_for(kind, job, pods, Status(), 61).status.true(ConditionType.FAILED) is failed
 
 
 @pytest.mark.parametrize(("phase", "failed"), [("Pending", True), ("Running", False)])
@@ -258,14 +262,14 @@ def test_of_containers_that_nobody_knows_the_phase_tells_whether_they_started_in
     raw["metadata"]["annotations"] = {"trainshed.dev/startup-deadline": "1m"}
     job = parse.job(raw, KINDS["JAXJob v1"], JobDefaults())
     pods = pods_of(job, (ran("proxy"), ran("renamed")), phase)
-    assert look("JAXJob v1", job, pods, Status(), 61).status.true(ConditionType.FAILED) is failed
+    assert plan_for("JAXJob v1", job, pods, Status(), 61).status.true(ConditionType.FAILED) is failed
 
 
 def test_a_pod_that_is_deleted_while_only_its_sidecar_ran_is_created_again_without_a_restart():
     kind = "JAXJob v1"
     job, waiting = job_of(kind), Container("jax", waiting=True, reason="ContainerCreating")
     (pod,) = pods_of(job, (ran("proxy"), waiting), "Running", deleting=True)
-    found = look(kind, job, [pod], Status(), 60).status
+    found = plan_for(kind, job, [pod], Status(), 60).status
     assert (found.true(ConditionType.RESTARTING), found.attempts) == (False, {})
 
 
@@ -280,7 +284,7 @@ def test_the_reported_exporter_is_named_and_the_job_runs(native):
     pod = a_pod("worker-0", job="exports", containers=(ran("pytorch"), exporter), node="node-a", created=T0)
     limited = msgspec.structs.replace(job, policy=msgspec.structs.replace(job.policy, backoff_limit=3))
     for tried in (job, limited):
-        status = look(kind, tried, [pod], Status(), 90).status
+        status = plan_for(kind, tried, [pod], Status(), 90).status
         assert states(status) == ["Created", "Running"]
         assert [(item.indexes, item.container, item.reason) for item in status.waiting] == [
             ("0", "exporter", "CrashLoopBackOff")

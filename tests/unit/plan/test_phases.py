@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.builders import FRAMEWORKS, T0, a_job, a_pod, at, look, run_policy, seen
+from support.builders import FRAMEWORKS, T0, a_job, a_pod, at, plan_for, run_policy, seen
 from support.replace import replace
 from trainshed.api import status_codec
 from trainshed.api.job import Job
@@ -89,7 +89,7 @@ def played(job: Job, lives: list[Life], looks: list[float], changes: dict[float,
             job = changed if now >= since else job
         pods = [pod for life in lives if (pod := life.pod(job, now))]
         for _ in range(4):
-            after = look(job, *pods, status=status, now=at(now + 0.4)).status
+            after = plan_for(job, *pods, status=status, now=at(now + 0.4)).status
             if status_codec.same_status(status, after):
                 break
             status = status_codec.parse_status({"status": status_codec.status_document(after)})
@@ -250,7 +250,7 @@ def test_each_second_of_a_job_is_in_one_phase(name):
 @given(st.sampled_from(sorted(TABLE)), st.lists(st.integers(0, 200), max_size=12))
 def test_it_does_not_matter_when_else_the_operator_looks_or_another_one_takes_over(name, more):
     job, lives, looks, changes, expected = TABLE[name]
-    spent = played(job, lives, [*looks, *(look for look in more if look < looks[-1])], changes)
+    spent = played(job, lives, [*looks, *(plan_for for plan_for in more if plan_for < looks[-1])], changes)
     assert totals(spent, looks[-1]) == expected
 
 
@@ -294,7 +294,7 @@ def test_the_pods_of_a_job_that_is_being_created_are_not_followed(monkeypatch):
 def stored(job: Job, *pods: Pod, status: Status, now: float) -> TimeSpent:
     """Return the time of a job whose status is stored next."""
     facts = Facts(seen(job, *pods, status=status, now=at(now)))
-    return with_time_spent(facts, look(job, *pods, status=status, now=at(now)).status).time_spent
+    return with_time_spent(facts, plan_for(job, *pods, status=status, now=at(now)).status).time_spent
 
 
 def test_no_time_is_counted_twice_or_negative_if_clocks_differ():
@@ -303,7 +303,7 @@ def test_no_time_is_counted_twice_or_negative_if_clocks_differ():
     assert stored(pair(), *[life.pod(pair(), 2) for life in (ahead, behind)], status=Status(), now=2).since == T0
     early = stored(pair(), *pods, status=Status(), now=20)
     assert early == TimeSpent({"Scheduling": 5}, JobPhase.IMAGE_PULL, at(5)), "the start is in the future"
-    status = replace(look(pair(), *pods, now=at(20)).status, time_spent=replace(early, since=at(25)))
+    status = replace(plan_for(pair(), *pods, now=at(20)).status, time_spent=replace(early, since=at(25)))
     assert stored(pair(), *pods, status=status, now=22) == status.time_spent, (
         "the last time was stored by another clock"
     )
@@ -322,19 +322,19 @@ def test_no_time_is_counted_twice_or_negative_if_clocks_differ():
 )
 def test_a_job_that_nothing_has_counted_begins_now_if_it_has_a_history(before, job, phase, since):
     pods = [replace(life.pod(pair(), 90), attempt=bool(before)) for life in start()]
-    status = replace(look(job, *pods, now=at(60)).status, time_spent=NOTHING, **before)
+    status = replace(plan_for(job, *pods, now=at(60)).status, time_spent=NOTHING, **before)
     found = stored(job, *pods, status=status, now=90)
     assert (found.phase, found.since) == (phase, at(since))
-    over = look(job, *[life.pod(job, 90) for life in start(master={"ended": 70})], now=at(90)).status
+    over = plan_for(job, *[life.pod(job, 90) for life in start(master={"ended": 70})], now=at(90)).status
     assert stored(job, status=replace(over, time_spent=NOTHING), now=99).phase is None
-    suspended = replace(look(pair(**SUSPENDED)).status, time_spent=NOTHING)
+    suspended = replace(plan_for(pair(**SUSPENDED)).status, time_spent=NOTHING)
     assert stored(pair(**SUSPENDED), status=suspended, now=99).phase is JobPhase.SUSPENDED
 
 
 def test_a_container_that_is_started_again_and_again_has_run_before_its_last_two_runs():
     job = pair(restart="OnFailure")
     lives = [Life("master-0", 1, 5), Life("worker-0", 1, 5)]
-    status = look(job, *[life.pod(job, 10) for life in lives], now=at(10)).status
+    status = plan_for(job, *[life.pod(job, 10) for life in lives], now=at(10)).status
     status = replace(status, time_spent=stored(job, *[life.pod(job, 10) for life in lives], status=Status(), now=10))
     looping = Life("worker-0", 1, 70, ended=75, code=1, again=90, policy="OnFailure")
     spent = stored(job, lives[0].pod(job, 95), looping.pod(job, 95), status=status, now=95)

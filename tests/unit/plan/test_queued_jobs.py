@@ -12,8 +12,8 @@ from support.builders import (
     at,
     deleted,
     event_reasons,
-    look,
     message,
+    plan_for,
     pods_of,
     replace,
     run_policy,
@@ -51,26 +51,26 @@ def ended(replica, code=0, **fields):
 def test_pods_that_are_bound_to_a_node_count_while_the_job_is_suspended_until_they_are_gone():
     suspended = a_job(worker=3, policy=run_policy(suspend=True))
     pods = (pending("worker-0", deleting=True), a_pod("worker-1", deleting=True))
-    status = look(suspended, *pods, ended("worker-2"), status=running(a_job(worker=3)), now=at(6)).status
+    status = plan_for(suspended, *pods, ended("worker-2"), status=running(a_job(worker=3)), now=at(6)).status
     assert active(status) == {"Worker": 2}
-    assert active(look(suspended, *pods[:1], status=status, now=at(7)).status) == {"Worker": 1}
-    assert active(look(suspended, status=status, now=at(8)).status) == {"Worker": 0}
+    assert active(plan_for(suspended, *pods[:1], status=status, now=at(7)).status) == {"Worker": 1}
+    assert active(plan_for(suspended, status=status, now=at(8)).status) == {"Worker": 0}
 
 
 def test_a_pod_without_a_node_counts_only_as_long_as_it_may_get_one():
     suspended = a_job(worker=2, policy=run_policy(suspend=True))
     pods = (a_pod("worker-0", "Pending"), a_pod("worker-1", "Pending", deleting=True))
-    assert active(look(suspended, *pods, now=at(6)).status) == {"Worker": 1}
+    assert active(plan_for(suspended, *pods, now=at(6)).status) == {"Worker": 1}
 
 
 def test_pods_that_do_not_run_yet_count_from_the_beginning_only_in_a_job_of_a_queue():
     pods = (pending("worker-0"), a_pod("worker-1"))
-    assert active(look(a_job(worker=2, queued=True), *pods).status) == {"Worker": 2}
-    assert active(look(a_job(worker=2), *pods).status) == {"Worker": 1}
+    assert active(plan_for(a_job(worker=2, queued=True), *pods).status) == {"Worker": 2}
+    assert active(plan_for(a_job(worker=2), *pods).status) == {"Worker": 1}
 
 
 def test_the_counts_of_a_queue_survive_being_stored():
-    status = look(a_job(worker=2, queued=True), pending("worker-0"), a_pod("worker-1")).status
+    status = plan_for(a_job(worker=2, queued=True), pending("worker-0"), a_pod("worker-1")).status
     document = status_codec.status_document(status)
     assert document["replicaStatuses"]["Worker"]["notRunning"] == 1
     assert status_codec.parse_status({"status": document}).replica_statuses == status.replica_statuses
@@ -78,16 +78,16 @@ def test_the_counts_of_a_queue_survive_being_stored():
 
 def test_a_job_of_a_queue_succeeds_when_the_kubelet_says_that_its_pods_have_ended():
     job = a_job(worker=2, queued=True)
-    decided = look(job, exited("worker-0"), exited("worker-1"), status=running(job), now=at(6))
+    decided = plan_for(job, exited("worker-0"), exited("worker-1"), status=running(job), now=at(6))
     assert states(decided.status) == ["Created", "Running", "SuccessCriteriaMet"]
     assert active(decided.status) == {"Worker": 2}
     assert decided.status.completion is None
     assert deleted(decided) == []
     assert event_reasons(decided) == []
-    waiting = look(job, exited("worker-0"), ended("worker-1"), status=decided.status, now=at(7))
+    waiting = plan_for(job, exited("worker-0"), ended("worker-1"), status=decided.status, now=at(7))
     assert active(waiting.status) == {"Worker": 1}
     assert deleted(waiting) == []
-    last = look(job, ended("worker-0"), ended("worker-1"), status=waiting.status, now=at(8))
+    last = plan_for(job, ended("worker-0"), ended("worker-1"), status=waiting.status, now=at(8))
     assert states(last.status) == ["Created", "-Running", "Succeeded"]
     assert message(last.status, "Succeeded") == message(decided.status, "SuccessCriteriaMet")
     assert last.status.completion == at(8)
@@ -98,54 +98,54 @@ def test_a_job_of_a_queue_succeeds_when_the_kubelet_says_that_its_pods_have_ende
 
 def test_a_job_without_a_queue_succeeds_when_its_containers_have_ended():
     job = a_job(worker=1)
-    decided = look(job, exited("worker-0", sidecar=True), status=running(job), now=at(6))
+    decided = plan_for(job, exited("worker-0", sidecar=True), status=running(job), now=at(6))
     assert states(decided.status) == ["Created", "-Running", "Succeeded"]
 
 
 def test_a_job_of_a_queue_whose_pods_have_all_ended_succeeds_in_one_write():
     job = a_job(worker=1, queued=True)
-    decided = look(job, ended("worker-0"), status=running(job), now=at(6))
+    decided = plan_for(job, ended("worker-0"), status=running(job), now=at(6))
     assert states(decided.status) == ["Created", "-Running", "Succeeded"]
 
 
 def test_a_pod_whose_sidecar_runs_on_is_stopped_after_a_while_under_the_policy_none():
     job = a_job(worker=2, queued=True)
     pods = (exited("worker-0", sidecar=True), exited("worker-1"))
-    decided = look(job, *pods, status=running(job), now=at(6))
-    early = look(job, *pods, status=decided.status, now=at(7))
+    decided = plan_for(job, *pods, status=running(job), now=at(6))
+    early = plan_for(job, *pods, status=decided.status, now=at(7))
     assert deleted(early) == []
     assert early.requeue_at == at(6 + END_GRACE)
-    late = look(job, *pods, status=decided.status, now=at(6 + END_GRACE))
+    late = plan_for(job, *pods, status=decided.status, now=at(6 + END_GRACE))
     assert deleted(late) == ["mnist-worker-0"]
     assert "Succeeded" not in states(late.status)
-    gone = look(job, replace(pods[0], deleting=True), ended("worker-1"), status=late.status, now=at(50))
+    gone = plan_for(job, replace(pods[0], deleting=True), ended("worker-1"), status=late.status, now=at(50))
     assert "Succeeded" not in states(gone.status)
-    assert "Succeeded" in states(look(job, ended("worker-1"), status=late.status, now=at(60)).status)
+    assert "Succeeded" in states(plan_for(job, ended("worker-1"), status=late.status, now=at(60)).status)
 
 
 def test_a_job_that_another_client_fails_after_its_end_was_announced_stops_its_pods_at_the_same_time():
     job = a_job(worker=2, queued=True)
     pods = (a_pod("worker-0"), ended("worker-1", 1))
-    decided = look(job, *pods, status=running(job), now=at(20)).status
+    decided = plan_for(job, *pods, status=running(job), now=at(20)).status
     forged = Condition(ConditionType.FAILED, True, "Forged", "forged", at(21), at(21))
     status = replace(decided, conditions=(forged, decided.conditions[-1]))
-    early = look(job, *pods, status=status, now=at(22))
+    early = plan_for(job, *pods, status=status, now=at(22))
     assert (deleted(early), early.requeue_at) == ([], at(20 + END_GRACE))
-    late = look(job, *pods, status=early.status, now=at(20 + END_GRACE))
+    late = plan_for(job, *pods, status=early.status, now=at(20 + END_GRACE))
     assert (deleted(late), late.requeue_at) == (["mnist-worker-0"], None)
-    assert states(look(job, pods[1], status=late.status, now=at(60)).status) == ["Failed"]
+    assert states(plan_for(job, pods[1], status=late.status, now=at(60)).status) == ["Failed"]
 
 
 @pytest.mark.parametrize("policy", ["Running", "All"])
 def test_other_policies_stop_what_runs_at_once(policy):
     job = a_job(ps=1, worker=1, queued=True, policy=run_policy(clean=policy))
     pods = (a_pod("ps-0"), ended("worker-0"))
-    decided = look(job, *pods, status=running(job), now=at(6))
+    decided = plan_for(job, *pods, status=running(job), now=at(6))
     assert states(decided.status) == ["Created", "Running", "SuccessCriteriaMet"]
-    stopping = look(job, *pods, status=decided.status, now=at(6))
+    stopping = plan_for(job, *pods, status=decided.status, now=at(6))
     assert "mnist-ps-0" in deleted(stopping)
     assert "mnist-worker-0" not in deleted(stopping) or policy == "All"
-    last = look(job, status=stopping.status, now=at(9)).status
+    last = plan_for(job, status=stopping.status, now=at(9)).status
     assert states(last) == ["Created", "-Running", "Succeeded"]
     assert {role: count.succeeded for role, count in last.replica_statuses.items()} == {"PS": 1, "Worker": 1}
 
@@ -153,10 +153,10 @@ def test_other_policies_stop_what_runs_at_once(policy):
 def test_a_job_of_a_queue_fails_when_its_pods_are_gone_and_keeps_the_cause():
     job = a_job(worker=2, queued=True, policy=run_policy(deadline=60))
     pods = pods_of(job)
-    decided = look(job, *pods, status=replace(running(job), start=at(0)), now=at(61))
+    decided = plan_for(job, *pods, status=replace(running(job), start=at(0)), now=at(61))
     assert states(decided.status) == ["Created", "Running", "FailureTarget"]
-    assert deleted(look(job, *pods, status=decided.status, now=at(61))) == ["mnist-worker-0", "mnist-worker-1"]
-    last = look(job, status=decided.status, now=at(64))
+    assert deleted(plan_for(job, *pods, status=decided.status, now=at(61))) == ["mnist-worker-0", "mnist-worker-1"]
+    last = plan_for(job, status=decided.status, now=at(64))
     assert states(last.status) == ["Created", "-Running", "Failed"]
     assert last.status.failure is not None
     assert last.status.limit_exceeded == "activeDeadlineSeconds"
@@ -165,31 +165,31 @@ def test_a_job_of_a_queue_fails_when_its_pods_are_gone_and_keeps_the_cause():
 
 def test_the_end_of_a_job_stays_decided_whatever_becomes_of_its_pods():
     job = a_job(worker=2, queued=True)
-    decided = look(job, a_pod("worker-0"), ended("worker-1", 1), status=running(job), now=at(20))
+    decided = plan_for(job, a_pod("worker-0"), ended("worker-1", 1), status=running(job), now=at(20))
     assert "FailureTarget" in states(decided.status)
-    again = look(job, a_pod("worker-0"), status=decided.status, now=at(21))
+    again = plan_for(job, a_pod("worker-0"), status=decided.status, now=at(21))
     assert again.actions == ()
     assert again.status.replica_statuses["Worker"].failed == 1
-    assert "Failed" in states(look(job, status=again.status, now=at(60)).status)
+    assert "Failed" in states(plan_for(job, status=again.status, now=at(60)).status)
 
 
 def test_a_job_that_is_suspended_while_it_ends_stops_its_pods_at_once_and_ends():
     job = a_job(worker=2, queued=True)
     pods = (a_pod("worker-0"), ended("worker-1", 1))
-    status = look(job, *pods, status=running(job), now=at(20)).status
+    status = plan_for(job, *pods, status=running(job), now=at(20)).status
     suspended = replace(job, policy=run_policy(suspend=True))
-    stopping = look(suspended, *pods, status=status, now=at(21))
+    stopping = plan_for(suspended, *pods, status=status, now=at(21))
     assert deleted(stopping) == ["mnist-worker-0"]
     assert "Suspended" not in states(stopping.status)
-    assert "Failed" in states(look(suspended, pods[1], status=stopping.status, now=at(24)).status)
+    assert "Failed" in states(plan_for(suspended, pods[1], status=stopping.status, now=at(24)).status)
 
 
 def test_a_pending_pod_that_is_deleted_in_a_job_of_a_queue_is_not_taken_for_one_that_ran():
     job = a_job("PyTorchJob", master=1, worker=1, queued=True)
     pods = [a_pod("master-0", container="pytorch"), pending("worker-0", container="pytorch")]
-    status = look(job, *pods, now=at(1)).status
+    status = plan_for(job, *pods, now=at(1)).status
     assert "Running" in states(status)
-    decided = look(job, pods[0], status=status, now=at(5))
+    decided = plan_for(job, pods[0], status=status, now=at(5))
     assert "Restarting" not in states(decided.status)
 
 
@@ -227,7 +227,7 @@ def test_in_a_queue_as_many_replicas_are_active_as_pods_hold_resources(job, pods
     job = replace(job, queued=not suspended or data.draw(st.booleans()), policy=run_policy(suspend=suspended))
     holding = sum(pod.holds_resources for pod in pods)
     for now in (20, 60):
-        after = look(job, *pods, status=before, now=at(now)).status
+        after = plan_for(job, *pods, status=before, now=at(now)).status
         assert sum(active(after).values()) == (0 if after.over else holding)
         assert not (after.over and holding), "the queue gives the quota of a job that is over away"
         before = after
@@ -247,14 +247,14 @@ def test_the_pods_of_a_suspended_job_count_for_the_roles_that_their_names_say(sp
     before = running(a_job(chief=1, worker=2))
     job = a_job(**spec, queued=True, policy=run_policy(suspend=True))
     left = [replace(a_pod(name, deleting=True), role=label) for name, label in pods.items()]
-    status = look(job, *left, status=before, now=at(6)).status
+    status = plan_for(job, *left, status=before, now=at(6)).status
     assert active(status) == counts
-    gone = look(job, status=status, now=at(9)).status
+    gone = plan_for(job, status=status, now=at(9)).status
     assert active(gone) == dict.fromkeys((group.role for group in job.groups), 0)
 
 
 def test_a_pod_that_leaves_is_waited_for_by_its_name_before_its_index_is_used_again():
     job = a_job("PyTorchJob", master=1, worker=3)
     pods = [replace(pod, role="other", index=0, deleting=pod.name.endswith("2")) for pod in pods_of(job)]
-    smaller = look(a_job("PyTorchJob", master=1, worker=2), *pods, status=running(job)).status
+    smaller = plan_for(a_job("PyTorchJob", master=1, worker=2), *pods, status=running(job)).status
     assert smaller.scaled_down_to == {"Worker": 2}

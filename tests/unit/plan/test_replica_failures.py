@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, a_pod, at, look, pods_of, running, seen
+from support.builders import a_job, a_pod, at, plan_for, pods_of, running, seen
 from trainshed.api.job import Replica
 from trainshed.api.objects import Container, TerminatedState
 from trainshed.api.status import Failure
@@ -139,7 +139,7 @@ def test_a_length_of_time_has_two_units_at_the_most(seconds, text):
 def test_the_status_of_a_verdict_tells_who_it_was():
     job = a_job("PyTorchJob", master=1, worker=2)
     pod = a_pod("worker-1", "Failed", code=3, ended=10.0, container="pytorch", words="Traceback ...\nValueError: no")
-    failure = look(job, *pods_of(job, pod), status=running(job), now=at(13)).status.failure
+    failure = plan_for(job, *pods_of(job, pod), status=running(job), now=at(13)).status.failure
     assert failure == Failure(
         "mnist-worker-1",
         "Application",

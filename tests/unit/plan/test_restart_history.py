@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.builders import a_job, a_pod, at, look, pods_of, replace, run_policy, running
+from support.builders import a_job, a_pod, at, plan_for, pods_of, replace, run_policy, running
 from trainshed.api.job import Job
 from trainshed.api.status import Restart, Status
 
@@ -17,7 +17,7 @@ def killed(replica="worker-1", ended=10.0, **fields):
 
 def after(job: Job, *pods, now=10.0, status=None) -> Status:
     """Return the status when these pods are among the others."""
-    return look(job, *pods_of(job, *pods), status=status or running(job), now=at(now)).status
+    return plan_for(job, *pods_of(job, *pods), status=status or running(job), now=at(now)).status
 
 
 def recreated(job: Job, started: float, *others, attempt=1):
@@ -44,7 +44,7 @@ def test_only_the_last_restarts_are_remembered():
     status = running(DDP)
     for attempt in range(12):
         pods = [replace(pod, attempt=attempt) for pod in pods_of(DDP, killed(ended=100.0 * attempt, **TORCH))]
-        status = look(DDP, *pods, status=status, now=at(100.0 * attempt)).status
+        status = plan_for(DDP, *pods, status=status, now=at(100.0 * attempt)).status
     assert [restart.attempt for restart in status.recent_restarts] == list(range(4, 14))
 
 
@@ -65,28 +65,28 @@ def test_a_follower_whose_cause_is_not_remembered_is_told_of_as_it_is():
 def test_the_time_lost_is_that_from_the_failure_until_all_who_decide_run_again():
     status = after(DDP, killed(**TORCH))
     pending = [replace(pod, phase="Pending") for pod in recreated(DDP, 0)]
-    assert look(DDP, *pending, status=status, now=at(20)).status.recent_restarts[0].recovery_seconds is None
+    assert plan_for(DDP, *pending, status=status, now=at(20)).status.recent_restarts[0].recovery_seconds is None
     pods = recreated(DDP, 24)
-    ran = look(DDP, *pods, status=status, now=at(30)).status
+    ran = plan_for(DDP, *pods, status=status, now=at(30)).status
     assert ran.recent_restarts[0].recovery_seconds == 14
     assert not ran.must_precede(replace(ran, recent_restarts=status.recent_restarts)), "it waits for the next write"
-    late = look(DDP, *[replace(pod, containers=begun(pod, 99)) for pod in pods], status=ran, now=at(100)).status
+    late = plan_for(DDP, *[replace(pod, containers=begun(pod, 99)) for pod in pods], status=ran, now=at(100)).status
     assert late.recent_restarts[0].recovery_seconds == 14
 
 
 def test_where_one_is_replaced_alone_the_time_is_its_own():
     status = after(PS, killed("worker-1"))
     others = [pod for pod in pods_of(PS) if pod.name != "mnist-worker-1"]
-    assert look(PS, *others, status=status, now=at(20)).status.recent_restarts[0].recovery_seconds is None
+    assert plan_for(PS, *others, status=status, now=at(20)).status.recent_restarts[0].recovery_seconds is None
     fresh = a_pod("worker-1", uid="fresh", started=26.0)
-    assert look(PS, *others, fresh, status=status, now=at(60)).status.recent_restarts[0].recovery_seconds == 16
+    assert plan_for(PS, *others, fresh, status=status, now=at(60)).status.recent_restarts[0].recovery_seconds == 16
 
 
 def test_a_job_that_succeeds_at_once_has_its_time_told_too():
     status = after(DDP, killed(**TORCH))
     master = a_pod("master-0", "Succeeded", code=0, started=21.0, ended=30.0, attempt=1, **TORCH)
     workers = [pod for pod in recreated(DDP, 20) if "worker" in pod.name]
-    done = look(DDP, master, *workers, status=status, now=at(30)).status
+    done = plan_for(DDP, master, *workers, status=status, now=at(30)).status
     assert done.over
     assert done.recent_restarts[0].recovery_seconds == 11
 
@@ -94,20 +94,20 @@ def test_a_job_that_succeeds_at_once_has_its_time_told_too():
 def test_the_time_is_left_open_if_nobody_can_tell_it():
     status = after(DDP, killed(**TORCH))
     unknown = [replace(pod, attempt=1, containers=()) for pod in pods_of(DDP)]
-    assert look(DDP, *unknown, status=status, now=at(30)).status.recent_restarts[0].recovery_seconds is None
+    assert plan_for(DDP, *unknown, status=status, now=at(30)).status.recent_restarts[0].recovery_seconds is None
     smaller = a_job("PyTorchJob", master=1, worker=1, restart="ExitCode")
     assert (
-        look(smaller, *recreated(smaller, 24), status=status, now=at(30)).status.recent_restarts[0].recovery_seconds
+        plan_for(smaller, *recreated(smaller, 24), status=status, now=at(30)).status.recent_restarts[0].recovery_seconds
         is None
     )
     leaderless = [pod if "worker" in pod.name else replace(pod, containers=()) for pod in recreated(DDP, 24)]
-    assert look(DDP, *leaderless, status=status, now=at(30)).status.recent_restarts[0].recovery_seconds == 14
+    assert plan_for(DDP, *leaderless, status=status, now=at(30)).status.recent_restarts[0].recovery_seconds == 14
 
 
 def test_what_came_before_a_job_was_suspended_costs_no_more():
     status = after(DDP, killed(**TORCH))
-    idle = look(replace(DDP, policy=run_policy(suspend=True)), status=status, now=at(20)).status
-    resumed = look(DDP, status=idle, now=at(900)).status
+    idle = plan_for(replace(DDP, policy=run_policy(suspend=True)), status=status, now=at(20)).status
+    resumed = plan_for(DDP, status=idle, now=at(900)).status
     attempt = resumed.attempts["Worker"]
-    ran = look(DDP, *recreated(DDP, 910, attempt=attempt), status=resumed, now=at(920)).status
+    ran = plan_for(DDP, *recreated(DDP, 910, attempt=attempt), status=resumed, now=at(920)).status
     assert ran.recent_restarts[0].recovery_seconds is None

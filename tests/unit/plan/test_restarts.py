@@ -13,9 +13,9 @@ from support.builders import (
     deleted,
     elastic,
     event_reasons,
-    look,
     made,
     message,
+    plan_for,
     pods_of,
     replace,
     run_policy,
@@ -45,7 +45,7 @@ def failed(replica, code, ended=10.0, **fields):
 
 
 def after_failure(job, *pods, now=13, status=None):
-    return look(job, *pods_of(job, *pods), status=status or running(job), now=at(now))
+    return plan_for(job, *pods_of(job, *pods), status=status or running(job), now=at(now))
 
 
 def test_a_retryable_exit_code_restarts_all_that_can_only_start_together():
@@ -64,11 +64,11 @@ def test_a_retryable_exit_code_restarts_all_that_can_only_start_together():
 def test_nobody_comes_back_before_the_last_old_pod_is_gone_and_the_pause_is_over():
     job = ddp(restart="ExitCode")
     status = after_failure(job, failed("worker-1", 137)).status
-    assert made(look(job, a_pod("worker-0", "Running", deleting=True), status=status, now=at(60))) == []
-    early = look(job, status=status, now=at(10.5))
+    assert made(plan_for(job, a_pod("worker-0", "Running", deleting=True), status=status, now=at(60))) == []
+    early = plan_for(job, status=status, now=at(10.5))
     assert made(early) == []
     assert early.requeue_at == status.retries.next_retry_time
-    assert made(look(job, status=status, now=at(60))) == ["mnist-master-0", "mnist-worker-0", "mnist-worker-1"]
+    assert made(plan_for(job, status=status, now=at(60))) == ["mnist-master-0", "mnist-worker-0", "mnist-worker-1"]
 
 
 def test_survivors_get_a_short_grace_unless_their_template_says_otherwise():
@@ -99,7 +99,7 @@ def test_healthy_members_keep_their_own_grace_period_in_a_disruption(end):
     first = after_failure(job, pod)
     assert {action.grace for action in first.actions} == {grace}
     stored = parse_status({"status": status_document(first.status)})  # the operator dies before the pods are deleted
-    later = look(job, *pods_of(job, pod), status=stored, now=at(60))
+    later = plan_for(job, *pods_of(job, pod), status=stored, now=at(60))
     assert {action.grace for action in later.actions if isinstance(action, DeletePod)} == {grace}
 
 
@@ -107,16 +107,18 @@ def test_pods_that_a_suspension_has_left_keep_their_own_grace_period():
     job, suspended = ddp(restart="ExitCode"), ddp(restart="ExitCode", policy=run_policy(suspend=True))
     status = replace(after_failure(job, failed("worker-1", 137)).status, attempts={"Master": 1, "Worker": 1})
     again = pods_of(job, attempt=1)
-    status = look(suspended, *again, status=look(job, *again, status=status, now=at(20)).status, now=at(30)).status
-    status = look(job, *again, status=status, now=at(40)).status
-    assert {action.grace for action in look(job, *again, status=status, now=at(41)).actions} == {None}
+    status = plan_for(
+        suspended, *again, status=plan_for(job, *again, status=status, now=at(20)).status, now=at(30)
+    ).status
+    status = plan_for(job, *again, status=status, now=at(40)).status
+    assert {action.grace for action in plan_for(job, *again, status=status, now=at(41)).actions} == {None}
 
 
 @pytest.mark.reported("13-checkpoint-on-sigterm")
 def test_members_that_save_on_sigterm_have_their_whole_period_when_another_is_evicted():
     job = parse.job(reported.job("13-checkpoint-on-sigterm"), FRAMEWORKS["PyTorchJob"], JobDefaults())
     evicted = a_pod("worker-1", job="saves", container="pytorch", deleting=True, disruption="EvictionByEvictionAPI")
-    decision = look(job, *pods_of(job, evicted), status=running(job), now=at(60))
+    decision = plan_for(job, *pods_of(job, evicted), status=running(job), now=at(60))
     assert {action.name: action.grace for action in decision.actions} == {
         "saves-master-0": None,
         "saves-worker-0": None,
@@ -151,7 +153,7 @@ def test_with_parameter_servers_only_the_failed_replica_is_replaced():
     assert states(decision.status) == ["Created", "Running"]
     assert decision.status.pending_replacement == ("worker-1-uid",)
     pods = [pod for pod in pods_of(job) if pod.name != "mnist-worker-1"]
-    back = look(job, *pods, status=decision.status, now=at(60))
+    back = plan_for(job, *pods, status=decision.status, now=at(60))
     assert made(back) == ["mnist-worker-1"]
     assert back.status.pending_replacement == ()
 
@@ -177,12 +179,12 @@ def test_what_follows_closely_is_collateral_and_not_counted():
     ps = failed("ps-0", 137, 10, container="tensorflow")
     first = after_failure(job, ps)
     chief = failed("chief-0", 1, 12, container="tensorflow")
-    second = look(job, *pods_of(job, ps, chief), status=first.status, now=at(13))
+    second = plan_for(job, *pods_of(job, ps, chief), status=first.status, now=at(13))
     assert states(second.status)[-1] == "Restarting"
     assert second.status.retries.used == 1
     assert second.status.failure.pod == "mnist-ps-0"
     late = failed("chief-0", 1, 40, container="tensorflow")
-    assert states(look(job, *pods_of(job, late), status=first.status, now=at(43)).status)[-1] == "Failed"
+    assert states(plan_for(job, *pods_of(job, late), status=first.status, now=at(43)).status)[-1] == "Failed"
 
 
 def test_the_back_off_limit_counts_restarts_and_ends_them():
@@ -191,7 +193,7 @@ def test_the_back_off_limit_counts_restarts_and_ends_them():
     assert once.status.retries.used == 1
     twice = after_failure(job, failed("worker-1", 137, 50, attempt=1), now=53, status=once.status)
     pods = [replace(pod, attempt=1) for pod in pods_of(job, failed("worker-1", 137, 50))]
-    twice = look(job, *pods, status=once.status, now=at(53))
+    twice = plan_for(job, *pods, status=once.status, now=at(53))
     expected = (
         "Job mnist has failed because it has reached the specified backoff limit: 1 of 1 restart used; last failure: "
     )
@@ -208,11 +210,11 @@ def test_a_limit_of_zero_allows_no_failure_under_any_policy():
 @pytest.mark.fault("H10")
 def test_restarts_in_place_count_too_and_outlive_their_pods():
     job = a_job(restart="OnFailure", worker=2, policy=run_policy(backoff_limit=3))
-    status = look(job, *pods_of(job, a_pod("worker-0", restarted=2))).status
+    status = plan_for(job, *pods_of(job, a_pod("worker-0", restarted=2))).status
     assert (status.retries.container_restarts, status.retries.deleted_pod_container_restarts) == (2, 0)
-    status = look(job, *pods_of(job), status=status, now=at(5)).status
+    status = plan_for(job, *pods_of(job), status=status, now=at(5)).status
     assert (status.retries.container_restarts, status.retries.deleted_pod_container_restarts) == (0, 2)
-    decision = look(job, *pods_of(job, a_pod("worker-1", restarted=1)), status=status, now=at(9))
+    decision = plan_for(job, *pods_of(job, a_pod("worker-1", restarted=1)), status=status, now=at(9))
     assert "backoff limit" in message(decision.status, "Failed")
 
 
@@ -243,7 +245,9 @@ def test_a_deleted_worker_of_a_parameter_server_job_is_replaced_alone():
     assert deleted(decision) == []
     assert states(decision.status) == ["Created", "Running"]
     assert after_failure(job, leaving, status=decision.status, now=11).events == ()
-    assert made(look(job, a_pod("chief-0"), a_pod("ps-0"), status=decision.status, now=at(13))) == ["mnist-worker-0"]
+    assert made(plan_for(job, a_pod("chief-0"), a_pod("ps-0"), status=decision.status, now=at(13))) == [
+        "mnist-worker-0"
+    ]
 
 
 def test_whoever_wants_disruptions_to_fail_the_job_gets_that():
@@ -277,9 +281,9 @@ def test_the_back_off_is_reset_after_ten_minutes_without_a_failure():
     job = ddp(restart="ExitCode")
     status = after_failure(job, failed("worker-1", 137)).status
     pods = [replace(pod, attempt=1) for pod in pods_of(job, failed("worker-1", 137, 30))]
-    assert look(job, *pods, status=status, now=at(30)).status.retries.consecutive_failures == 2
+    assert plan_for(job, *pods, status=status, now=at(30)).status.retries.consecutive_failures == 2
     pods = [replace(pod, attempt=1) for pod in pods_of(job, failed("worker-1", 137, 999))]
-    assert look(job, *pods, status=status, now=at(999)).status.retries.consecutive_failures == 1
+    assert plan_for(job, *pods, status=status, now=at(999)).status.retries.consecutive_failures == 1
 
 
 def test_losing_a_dynamic_worker_is_no_failure_of_the_job():
@@ -330,9 +334,9 @@ OWN = {"nodeAffinity": {PREFERRED: ["the template's"], "required": "the template
 @pytest.mark.parametrize("own", [None, OWN])
 def test_new_pods_prefer_other_nodes_than_those_that_failed_twice(history, avoided, own):
     template = {"spec": {"containers": [{"name": "pytorch"}], **({"affinity": own} if own else {})}}
-    job, status = ddp(template=template), replace(look(ddp()).status, recent_restarts=history)
+    job, status = ddp(template=template), replace(plan_for(ddp()).status, recent_restarts=history)
     for asked, nodes in ((replace(job, avoid_failed_nodes=True), avoided), (job, [])):
-        (pod, *_) = (action for action in look(asked, status=status).actions if isinstance(action, CreatePod))
+        (pod, *_) = (action for action in plan_for(asked, status=status).actions if isinstance(action, CreatePod))
         affinity = pod.body["spec"].get("affinity")
         names = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
         wanted = [{"weight": 100, "preference": {"matchFields": names}}] if nodes else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, a_pod, at, look, pods_of, replace, run_policy, running, states
+from support.builders import a_job, a_pod, at, plan_for, pods_of, replace, run_policy, running, states
 from trainshed.api.objects import Phase
 
 DDP = a_job("PyTorchJob", master=1, worker=2, restart="ExitCode")
@@ -15,7 +15,7 @@ def failed(replica, code, ended=10.0, **fields):
 
 
 def decided(*pods, job=DDP, now=10.4):
-    return look(job, *pods_of(job, *pods), status=running(job), now=at(now))
+    return plan_for(job, *pods_of(job, *pods), status=running(job), now=at(now))
 
 
 def state(decision):
@@ -87,6 +87,6 @@ def test_a_jax_process_follows_another_for_as_long_as_it_waits_for_a_heartbeat()
         for replica, code, ended in (("worker-1", 137, 10), ("worker-0", 1, 107), ("worker-0", 1, 117))
     )
     first = decided(killed, job=job)
-    second = look(job, *pods_of(job, follower), status=first.status, now=at(110))
+    second = plan_for(job, *pods_of(job, follower), status=first.status, now=at(110))
     assert (state(second), second.status.retries.used) == ("Running", 1)
-    assert state(look(job, *pods_of(job, late), status=first.status, now=at(120))) == "Failed"
+    assert state(plan_for(job, *pods_of(job, late), status=first.status, now=at(120))) == "Failed"

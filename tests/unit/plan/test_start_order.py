@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support import reported
-from support.builders import FRAMEWORKS, a_job, a_pod, at, look, made, message, replace, seen
+from support.builders import FRAMEWORKS, a_job, a_pod, at, made, message, plan_for, replace, seen
 from trainshed.api import parse
 from trainshed.api.actions import LostPod
 from trainshed.api.framework import JobDefaults
@@ -75,7 +75,7 @@ def test_the_order_yields_to_a_gang_that_the_user_has_made(metadata, spec, marke
     containers = {"containers": [{"name": "xgboost", "image": "x"}]}
     job = a_job("XGBoostJob", master=1, worker=2, template={"metadata": metadata, "spec": {**containers, **spec}})
     assert waiting(job=job) == ([] if marked else WORKERS)
-    assert len(made(look(job))) == (3 if marked else 1)
+    assert len(made(plan_for(job))) == (3 if marked else 1)
 
 
 @pytest.mark.parametrize(
@@ -106,26 +106,26 @@ def test_the_order_yields_when_readiness_may_need_those_that_wait(pod, until):
     assert waiting(pod, now=at(until)) == []
     if until:
         assert waiting(pod, now=at(until - 1)) == WORKERS
-        assert look(JOB, pod, now=at(until - 1)).requeue_at == at(until)
-        assert "mnist-worker-0" in made(look(JOB, pod, now=at(until)))
+        assert plan_for(JOB, pod, now=at(until - 1)).requeue_at == at(until)
+        assert "mnist-worker-0" in made(plan_for(JOB, pod, now=at(until)))
 
 
 def test_the_status_says_at_once_which_replicas_are_not_created_yet():
-    first = look(JOB)
+    first = plan_for(JOB)
     expected = "XGBoostJob mnist is created. Not created yet: worker-0-1 once all Master replicas are ready."
     assert message(first.status, "Created") == expected
     entry = Waiting("Worker", "0-1", 2, "NotCreated", "created once all Master replicas are ready", at(0))
     assert (first.status.waiting, first.status.state) == ((entry,), "Created")
     image = container(waiting=True, reason="ErrImagePull", image="x")
-    blocked = look(JOB, master(node="a", scheduled=at(0), containers=(image,)), status=first.status, now=at(40))
+    blocked = plan_for(JOB, master(node="a", scheduled=at(0), containers=(image,)), status=first.status, now=at(40))
     assert (blocked.status.reason, blocked.status.waiting[1:]) == ("ImagePullBackOff", (entry,))
     assert blocked.status.condition(ConditionType.BLOCKED).message.startswith(
         "1 of 3 replicas is not running: master-0"
     )
-    later = look(JOB, master("Running", ready=True), status=first.status)
+    later = plan_for(JOB, master("Running", ready=True), status=first.status)
     assert (message(later.status, "Created"), later.status.waiting) == ("XGBoostJob mnist is created.", ())
     one = a_job("XGBoostJob", master=1, worker=1)
-    assert "Not created yet: worker-0 once all" in message(look(one).status, "Created")
+    assert "Not created yet: worker-0 once all" in message(plan_for(one).status, "Created")
 
 
 def test_a_replica_that_waits_for_the_order_is_named_once_although_others_have_deleted_its_pods():

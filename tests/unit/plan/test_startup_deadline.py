@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, a_pod, at, look, message, pods_of, replace, running, states
+from support.builders import a_job, a_pod, at, message, plan_for, pods_of, replace, running, states
 from trainshed.api.objects import Container, Phase, TerminatedState
 
 JOB = a_job("PyTorchJob", master=1, worker=2, startup_deadline=600)
@@ -23,7 +23,7 @@ def up(replica):
 
 def decided(pod, now=600.0, job=JOB):
     others = [up(replica) for replica in ("master-0", "worker-0", "worker-1") if f"mnist-{replica}" != pod.name]
-    return look(job, *others, pod, status=running(job), now=at(now))
+    return plan_for(job, *others, pod, status=running(job), now=at(now))
 
 
 def why(pod, now=600.0):
@@ -148,12 +148,12 @@ def test_a_node_that_has_not_even_begun_is_told_of():
 
 def test_the_one_that_should_have_run_first_stands_for_all():
     pods = pending("worker-1"), pending("worker-0", created=at(-5))
-    decision = look(JOB, *pods_of(JOB, *pods), status=running(JOB), now=at(700))
+    decision = plan_for(JOB, *pods_of(JOB, *pods), status=running(JOB), now=at(700))
     assert decision.status.failure.pod == "mnist-worker-0"
 
 
 def test_what_is_tried_again_has_its_time_anew():
     retrying = a_job("PyTorchJob", master=1, worker=2, restart="ExitCode", startup_deadline=600)
     killed = a_pod("worker-0", "Failed", code=137, ended=599, container="pytorch")
-    decision = look(retrying, *pods_of(retrying, killed, pending()), status=running(JOB), now=at(601))
+    decision = plan_for(retrying, *pods_of(retrying, killed, pending()), status=running(JOB), now=at(601))
     assert states(decision.status) == ["Created", "Restarting"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support import reported
-from support.builders import FRAMEWORKS, a_job, a_pod, at, look, replace, run_policy, running
+from support.builders import FRAMEWORKS, a_job, a_pod, at, plan_for, replace, run_policy, running
 from support.status_readers import by_type, misreadings
 from trainshed.api import parse, status_codec
 from trainshed.api.framework import JobDefaults
@@ -16,18 +16,18 @@ RUNNING = running(JOB)
 PAIR = (a_pod("master-0", container="pytorch"), a_pod("worker-0", container="pytorch"))
 WON = a_pod("master-0", "Succeeded", container="pytorch", code=0, ended=0)
 EVICTED = replace(a_pod("worker-0", "Failed", container="pytorch"), reason="Evicted")
-SUSPENDED = look(replace(JOB, policy=run_policy(suspend=True)), *PAIR, status=RUNNING).status
+SUSPENDED = plan_for(replace(JOB, policy=run_policy(suspend=True)), *PAIR, status=RUNNING).status
 #: A status for each moment of a job that lives for less than a second, and the state that clients of v1 are to find.
 MOMENTS = {
-    "new": (look(JOB).status, "Created"),
-    "a quota refuses its pods": (look(JOB, refusal=("Forbidden", "exceeded quota")).status, "Created"),
+    "new": (plan_for(JOB).status, "Created"),
+    "a quota refuses its pods": (plan_for(JOB, refusal=("Forbidden", "exceeded quota")).status, "Created"),
     "runs": (RUNNING, "Running"),
-    "restarts": (look(JOB, PAIR[0], EVICTED, status=RUNNING).status, "Restarting"),
+    "restarts": (plan_for(JOB, PAIR[0], EVICTED, status=RUNNING).status, "Restarting"),
     "suspended": (SUSPENDED, "Suspended"),
-    "resumed": (look(JOB, status=SUSPENDED).status, "Created"),
-    "invalid": (look(replace(JOB, problems=("spec: Invalid value",))).status, "Failed"),
-    "succeeded": (look(JOB, WON, PAIR[1], status=RUNNING).status, "Succeeded"),
-    "ends in a queue": (look(replace(JOB, queued=True), WON, PAIR[1], status=RUNNING).status, "Running"),
+    "resumed": (plan_for(JOB, status=SUSPENDED).status, "Created"),
+    "invalid": (plan_for(replace(JOB, problems=("spec: Invalid value",))).status, "Failed"),
+    "succeeded": (plan_for(JOB, WON, PAIR[1], status=RUNNING).status, "Succeeded"),
+    "ends in a queue": (plan_for(replace(JOB, queued=True), WON, PAIR[1], status=RUNNING).status, "Running"),
 }
 
 
@@ -45,8 +45,8 @@ def test_a_job_that_waits_for_a_node_is_created_to_clients_of_v1_and_blocked_in_
     job = parse.job(document, FRAMEWORKS["PyTorchJob"], JobDefaults())
     pod = a_pod("master-0", "Pending", job=job.name, containers=(), unplaced="Unschedulable", unschedulable="no node")
     waits = replace(pod, created=at(0))
-    before = look(job, waits).status
-    after = status_codec.status_document(look(job, waits, status=before, now=at(31)).status)
+    before = plan_for(job, waits).status
+    after = status_codec.status_document(plan_for(job, waits, status=before, now=at(31)).status)
     assert [one["type"] for one in after["conditions"]] == ["Created"]
     assert (after["state"], after["blocked"]["reason"]) == ("Blocked", "Unschedulable")
     assert "no node" in after["blocked"]["message"]

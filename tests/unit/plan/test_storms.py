@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, a_pod, at, deleted, look, made, pods_of, replace, running, seen
+from support.builders import a_job, a_pod, at, deleted, made, plan_for, pods_of, replace, running, seen
 from trainshed.api.actions import LostPod
 from trainshed.api.objects import Container
 from trainshed.api.status import ConditionType
@@ -13,7 +13,7 @@ from trainshed.plan.facts import Facts
 from trainshed.plan.false_starts import postponed
 
 DDP = a_job("PyTorchJob", master=1, worker=2)
-NEW = look(DDP, *pods_of(DDP, a_pod("worker-1", "Pending", containers=()))).status
+NEW = plan_for(DDP, *pods_of(DDP, a_pod("worker-1", "Pending", containers=()))).status
 
 
 def rejected(reason="NodeShutdown", **fields):
@@ -21,7 +21,7 @@ def rejected(reason="NodeShutdown", **fields):
 
 
 def after(pod, *, status=NEW, now=5):
-    return look(DDP, *pods_of(DDP, pod), status=status, now=at(now))
+    return plan_for(DDP, *pods_of(DDP, pod), status=status, now=at(now))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_rejected_pod_that_was_counted_as_running_restarts_the_group():
 
 def test_a_rejected_pod_does_not_speak_for_others_that_failed_as_well():
     crashed = a_pod("worker-0", "Failed", code=1, ended=4, container="pytorch")
-    decision = look(DDP, *pods_of(DDP, crashed, rejected()), status=NEW, now=at(5))
+    decision = plan_for(DDP, *pods_of(DDP, crashed, rejected()), status=NEW, now=at(5))
     assert decision.status.attempts == {"Master": 1, "Worker": 1}
 
 
@@ -59,18 +59,18 @@ def test_the_replacement_waits_from_the_second_rejection_on():
     first = after(rejected(created=at(0)))
     assert "restarting it now (not counted against backoffLimit)" in first.events[-1].message
     others = [pod for pod in pods_of(DDP) if pod.name != "mnist-worker-1"]
-    assert made(look(DDP, *others, status=first.status, now=at(5))) == ["mnist-worker-1"]
+    assert made(plan_for(DDP, *others, status=first.status, now=at(5))) == ["mnist-worker-1"]
     second = after(rejected(uid="second", created=at(5)), status=first.status, now=6)
-    assert made(look(DDP, *others, status=second.status, now=at(6))) == []
-    assert made(look(DDP, *others, status=second.status, now=at(7))) == ["mnist-worker-1"]
+    assert made(plan_for(DDP, *others, status=second.status, now=at(6))) == []
+    assert made(plan_for(DDP, *others, status=second.status, now=at(7))) == ["mnist-worker-1"]
 
 
 @pytest.mark.parametrize(("created", "streak"), [(0, 1), (5, 2), (None, 2)])
 def test_pods_of_one_drained_node_make_the_back_off_no_longer(created, streak):
-    first = look(DDP, *pods_of(DDP, rejected(created=at(0))), status=NEW, now=at(5)).status
+    first = plan_for(DDP, *pods_of(DDP, rejected(created=at(0))), status=NEW, now=at(5)).status
     other = replace(rejected(created=None if created is None else at(created)), name="mnist-worker-0", index=0, uid="o")
     pods = [pod for pod in pods_of(DDP, other) if pod.name != "mnist-worker-1"]
-    assert look(DDP, *pods, status=first, now=at(6)).status.retries.consecutive_failures == streak
+    assert plan_for(DDP, *pods, status=first, now=at(6)).status.retries.consecutive_failures == streak
 
 
 @pytest.mark.parametrize(("later", "wait"), [(20, 1), (700, 0)])
@@ -78,7 +78,7 @@ def test_a_disruption_soon_after_another_has_a_back_off_and_is_not_counted(later
     evicted = a_pod("worker-1", deleting=True, container="pytorch")
     first = after(evicted, status=running(DDP)).status
     again = pods_of(DDP, replace(evicted, attempt=1, created=at(6)), attempt=1)
-    second = look(DDP, *again, status=first, now=at(later)).status.retries
+    second = plan_for(DDP, *again, status=first, now=at(later)).status.retries
     assert (second.used, second.next_retry_time) == (0, at(later + wait))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, a_pod, at, look, made, message, pods_of, replace, run_policy, running, states
+from support.builders import a_job, a_pod, at, made, message, plan_for, pods_of, replace, run_policy, running, states
 from trainshed.api.actions import DeletePod
 from trainshed.api.objects import Phase
 from trainshed.api.status import ConditionType
@@ -20,7 +20,7 @@ def leaving(replica="worker-1", **fields):
 
 
 def after(seconds, *pods, job=JOB, status=None):
-    return look(job, *pods_of(job, *pods), status=status or running(job), now=at(seconds))
+    return plan_for(job, *pods_of(job, *pods), status=status or running(job), now=at(seconds))
 
 
 def told(decision):
@@ -53,7 +53,7 @@ def test_a_pod_whose_node_does_not_answer_is_reported_and_its_place_not_taken():
 def test_the_report_is_taken_back_when_the_pod_is_gone_and_others_have_gone_on():
     status = after(60, leaving("worker-0"), job=PS).status
     one_gone = [pod for pod in pods_of(PS) if pod.name != "mnist-worker-0"]
-    decision = look(PS, *one_gone, status=status, now=at(70))
+    decision = plan_for(PS, *one_gone, status=status, now=at(70))
     assert "Blocked" not in states(decision.status)
     assert made(decision) == ["mnist-worker-0"]
 
@@ -62,7 +62,7 @@ def test_the_report_is_taken_back_when_the_pod_is_gone_and_others_have_gone_on()
 def test_the_others_are_replaced_while_one_does_not_leave():
     status = after(60, leaving("worker-0", container="tensorflow"), job=PS).status
     pods = [pod for pod in pods_of(PS, leaving("worker-0")) if pod.name != "mnist-worker-1"]
-    assert made(look(PS, *pods, status=status, now=at(90))) == ["mnist-worker-1"]
+    assert made(plan_for(PS, *pods, status=status, now=at(90))) == ["mnist-worker-1"]
 
 
 @pytest.mark.fault("H15")
@@ -104,14 +104,14 @@ def forced(decision):
 
 def test_the_pods_of_jobs_that_are_suspended_or_over_are_seen_off_as_well():
     suspended = replace(JOB, policy=run_policy(suspend=True), force_delete_after=120)
-    status = look(suspended, leaving(), status=running(JOB), now=at(1)).status
+    status = plan_for(suspended, leaving(), status=running(JOB), now=at(1)).status
     for status_then in (status, running(JOB)):
-        late = look(suspended, leaving(), status=status_then, now=at(160))
+        late = plan_for(suspended, leaving(), status=status_then, now=at(160))
         assert (len(told(late)), len(forced(late))) == (1, 1)
-    assert look(suspended, leaving(), status=status, now=at(40)).requeue_at == at(60)
-    over = look(JOB, a_pod("master-0", "Succeeded", code=0, container="pytorch"), status=running(JOB)).status
+    assert plan_for(suspended, leaving(), status=status, now=at(40)).requeue_at == at(60)
+    over = plan_for(JOB, a_pod("master-0", "Succeeded", code=0, container="pytorch"), status=running(JOB)).status
     for ttl in (None, 9999):
         job = replace(JOB, policy=run_policy(ttl=ttl), force_delete_after=120)
-        late = look(job, leaving(), status=over, now=at(160))
+        late = plan_for(job, leaving(), status=over, now=at(160))
         assert (len(told(late)), len(forced(late))) == (1, 1)
         assert late.status == over

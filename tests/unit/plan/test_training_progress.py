@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, a_pod, at, look, pods_of, replace, running, seen
+from support.builders import a_job, a_pod, at, plan_for, pods_of, replace, running, seen
 from trainshed.api.training import trainer_status
 from trainshed.plan import plan
 
@@ -77,14 +77,14 @@ def test_the_end_and_a_restart_take_the_last_report_with_them(code):
     pods = pods_of(job, a_pod("master-0", phase, container="pytorch", code=code, ended=6))
     found = planned(7, last, old, *pods, job=job)
     assert found.status.trainer == last, "nothing is made up: 20 %, whatever has become of the job"
-    again = look(job, status=found.status, now=at(8))
+    again = plan_for(job, status=found.status, now=at(8))
     assert again.status.trainer == last, "a new attempt keeps it"
 
 
 def test_what_comes_after_the_end_is_stored_after_15_seconds():
     old, last = report(5, 100, 1000), report(12, 101, 1000)
     pods = pods_of(JOB, a_pod("master-0", "Succeeded", container="pytorch", code=0, ended=4))
-    over = replace(look(JOB, *pods, status=running(JOB), now=at(5)).status, trainer=old)
+    over = replace(plan_for(JOB, *pods, status=running(JOB), now=at(5)).status, trainer=old)
     assert over.over
     for now, expected in ((19, old), (20, last)):
         found = plan(replace(seen(JOB, *pods, status=over, now=at(now)), training=last))

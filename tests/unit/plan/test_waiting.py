@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import T0, a_job, a_pod, at, look, printed, replace, run_policy, running, states
+from support.builders import T0, a_job, a_pod, at, plan_for, printed, replace, run_policy, running, states
 from trainshed.api import coerce, status_codec
 from trainshed.api.objects import Container, TerminatedState
 from trainshed.api.status import ConditionType
@@ -34,7 +34,7 @@ def up(replica, job=JOB):
 def decided(*pods, now=60.0, status=None, job=JOB):
     there = {pod.name for pod in pods}
     others = [up(str(replica)) for replica in job.all_replicas if f"mnist-{replica}" not in there]
-    return look(job, *others, *pods, status=status or running(job), now=at(now))
+    return plan_for(job, *others, *pods, status=status or running(job), now=at(now))
 
 
 def waits(reason, words="", **fields):
@@ -339,9 +339,9 @@ def test_a_crash_loop_shows_its_restarts_and_is_over_when_the_container_stays():
 
 def test_it_is_taken_back_when_it_is_over_though_other_pods_are_missing():
     pods = [unplaced("worker-0"), up("master-0")]
-    status = look(JOB, *pods, now=at(60)).status
+    status = plan_for(JOB, *pods, now=at(60)).status
     assert status.state == "Blocked"
-    assert look(JOB, up("worker-0"), up("master-0"), status=status, now=at(61)).status.state == "Running"
+    assert plan_for(JOB, up("worker-0"), up("master-0"), status=status, now=at(61)).status.state == "Running"
 
 
 def test_the_kubelet_alternates_between_two_reasons_and_the_status_does_not():
@@ -364,7 +364,7 @@ def test_other_details_are_stored_twice_a_minute_and_another_reason_at_once():
 
 def test_a_refusal_is_said_first_and_the_list_has_the_waiting_pods_too():
     pods = [up("master-0"), unplaced("worker-0")]
-    decision = look(JOB, *pods, now=at(60), refusal=("QuotaExceeded", "exceeded quota: gpus"))
+    decision = plan_for(JOB, *pods, now=at(60), refusal=("QuotaExceeded", "exceeded quota: gpus"))
     shown = printed(decision)
     expected = ("Blocked", "QuotaExceeded", "exceeded quota: gpus; 2 of 4 pods created; retrying the rest")
     assert (shown["State"], shown["Reason"], shown["Blocked"]) == expected
@@ -373,10 +373,12 @@ def test_a_refusal_is_said_first_and_the_list_has_the_waiting_pods_too():
 
 def test_a_suspended_and_a_finished_job_wait_for_nothing():
     status = decided(unplaced("worker-0")).status
-    paused = look(replace(JOB, policy=run_policy(suspend=True)), unplaced("worker-0"), status=status, now=at(70)).status
+    paused = plan_for(
+        replace(JOB, policy=run_policy(suspend=True)), unplaced("worker-0"), status=status, now=at(70)
+    ).status
     assert (paused.state, paused.waiting) == ("Suspended", ())
     late = replace(JOB, policy=run_policy(deadline=65))
-    failed = look(late, unplaced("worker-0"), status=replace(status, start=T0), now=at(70)).status
+    failed = plan_for(late, unplaced("worker-0"), status=replace(status, start=T0), now=at(70)).status
     assert (failed.state, failed.waiting) == ("Failed", ())
 
 
@@ -387,7 +389,7 @@ def test_the_list_is_read_back_as_it_was_and_small_whatever_pods_say():
         placed(f"worker-{2 * index}", waits(f"Reason{index % 7}" + "r" * 99, words), node="n" * 253)
         for index in range(400)
     ]
-    status = look(job, *pods, now=at(60.5)).status
+    status = plan_for(job, *pods, now=at(60.5)).status
     document = status_codec.status_document(status)
     assert len(status.waiting) == 5
     assert coerce.json_size(document["waiting"]) < 5 * 800
@@ -395,4 +397,4 @@ def test_the_list_is_read_back_as_it_was_and_small_whatever_pods_say():
     assert status.waiting[0].indexes == "0,14,28,42,56,70,84,98,112,126,140,154,168,182,196,210,224,..."
     forged = {"waiting": [{"indexes": "0"}, *document["waiting"]]}
     assert status_codec.parse_status({"status": document | forged}).waiting == status.waiting
-    assert look(job, *pods, status=status, now=at(99)).status.waiting == status.waiting
+    assert plan_for(job, *pods, status=status, now=at(99)).status.waiting == status.waiting

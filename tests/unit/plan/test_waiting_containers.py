@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import T0, a_job, a_pod, at, look, printed, running
+from support.builders import T0, a_job, a_pod, at, plan_for, printed, running
 from trainshed.api.objects import Container
 
 ONE = "1 of 4 replicas is not running: worker-1 on node-a: "
@@ -23,7 +23,7 @@ def blocked(job, container, **fields):
     """Return the column BLOCKED a minute after worker-1 got its node."""
     known = {"node": "node-a", "created": T0, "scheduled": at(2), "containers": (container,)} | fields
     others = [a_pod(replica, container="pytorch") for replica in ("master-0", "worker-0", "worker-2")]
-    return printed(look(job, *others, a_pod("worker-1", "Pending", **known), status=running(job), now=at(60)))[
+    return printed(plan_for(job, *others, a_pod("worker-1", "Pending", **known), status=running(job), now=at(60)))[
         "Blocked"
     ]
 

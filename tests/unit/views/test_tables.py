@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, a_pod, at, look, pods_of, printed, replace, run_policy, running
+from support.builders import a_job, a_pod, at, plan_for, pods_of, printed, replace, run_policy, running
 from trainshed.api import status_codec
 from trainshed.api.status import ConditionType, ReplicaStatus, Restart, Retries, Status, Waiting
 from trainshed.api.time_spent import JobPhase, TimeSpent
@@ -129,7 +129,7 @@ def test_tables_say_that_a_job_is_stalled_and_not_how_long_it_still_takes(step: 
     found = document(job, status)
     *_, progress, why = rows.row(found, at(60), namespaces=False, wide=True)
     assert (progress, why) == (shown, "Stalled: no step since step 7 at 2026-01-01T12:00:00Z")
-    columns = printed(replace(look(job, *pods_of(job)), status=status))
+    columns = printed(replace(plan_for(job, *pods_of(job)), status=status))
     assert (columns["Progress"], columns["Stalled"]) == (shown, "no step since step 7 at 2026-01-01T12:00:00Z")
 
 
@@ -144,7 +144,9 @@ def test_a_row_counts_the_restarts_that_are_free_too():
 def test_a_row_says_that_a_job_will_be_stopped_before_its_training_ends():
     job = a_job("PyTorchJob", master=1, worker=1)
     report = trainer_status(at(0), step=7, total_steps=100, remaining_seconds=18_000)
-    found = document(job, replace(look(job, *pods_of(job), status=running(job)).status, start=at(0), trainer=report))
+    found = document(
+        job, replace(plan_for(job, *pods_of(job), status=running(job)).status, start=at(0), trainer=report)
+    )
     found["spec"] = {"runPolicy": {"activeDeadlineSeconds": 7200}}
     *_, why = rows.row(found, at(60), namespaces=False, wide=False)
     assert why == "activeDeadlineSeconds stops it about 3h before its training ends"
@@ -153,7 +155,7 @@ def test_a_row_says_that_a_job_will_be_stopped_before_its_training_ends():
 def test_a_row_says_why_a_job_has_failed():
     job = a_job("PyTorchJob", master=1, worker=1)
     worker = a_pod("worker-0", "Failed", container="pytorch", code=1, ended=5.0, words="ValueError: bad\x1b[2J batch")
-    status = look(job, *pods_of(job, worker), status=running(job), now=at(60)).status
+    status = plan_for(job, *pods_of(job, worker), status=running(job), now=at(60)).status
     *_, why = rows.row(document(job, status), at(60), namespaces=False, wide=False)
     assert why == "worker-0 exited with code 1 after 5s: ValueError: bad batch"
 
@@ -186,7 +188,7 @@ def test_a_row_says_what_the_pods_of_a_failed_job_still_hold(limits: dict | None
 )
 def test_a_row_says_which_queue_a_job_waits_in(labels: dict, why: str):
     job = a_job("PyTorchJob", policy=run_policy(suspend=True), master=1)
-    found = rows.row(document(job, look(job).status, labels=labels), at(60), namespaces=False, wide=False)
+    found = rows.row(document(job, plan_for(job).status, labels=labels), at(60), namespaces=False, wide=False)
     assert found[-1] == why
 
 
