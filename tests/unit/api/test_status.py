@@ -6,7 +6,8 @@ import pytest
 
 from support.builders import at
 from support.replace import replace
-from trainshed.api.status import Condition, ConditionType, Failure, ReplicaStatus, Retries, Status
+from trainshed.api.status import Condition, ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
+from trainshed.api.training import trainer_status
 
 
 def condition(kind, *, true=True):
@@ -26,6 +27,29 @@ def test_conditions_are_found_by_their_type():
 @pytest.mark.parametrize(("kind", "over"), [("Succeeded", True), ("Failed", True), ("Running", False)])
 def test_a_job_with_a_verdict_is_over(kind, over):
     assert Status(conditions=(condition(kind),)).over is over
+
+
+REPORTED = Status(conditions=(condition("Running"),), start=at(0), trainer=trainer_status(at(60), step=7))
+RESTART = Restart(at(30), 1, "worker-0", "node-a", "Application", "Error", 1, 4, recovery_seconds=20)
+
+
+@pytest.mark.parametrize(
+    ("status", "trains"),
+    [
+        (REPORTED, True),
+        (replace(REPORTED, trainer=None), False),
+        (replace(REPORTED, conditions=(*REPORTED.conditions, condition("Succeeded"))), False),
+        (replace(REPORTED, conditions=(condition("Created"),)), False),
+        (replace(REPORTED, conditions=(*REPORTED.conditions, condition("Stalled"))), False),
+        (replace(REPORTED, recent_restarts=(RESTART,)), True),
+        (replace(REPORTED, recent_restarts=(replace(RESTART, recovery_seconds=40),)), False),
+        (replace(REPORTED, conditions=(*REPORTED.conditions, condition("Blocked"))), True),
+        (replace(REPORTED, conditions=(*REPORTED.conditions, replace(condition("Blocked"), changed=at(61)))), False),
+        (replace(REPORTED, conditions=(*REPORTED.conditions, condition("Suspended", true=False))), True),
+    ],
+)
+def test_a_training_advances_if_it_has_reported_since_it_last_stood_still(status, trains):
+    assert status.trains is trains
 
 
 @pytest.mark.parametrize(
