@@ -35,6 +35,7 @@ SMALL_MODULE = 80
 SMALL_MODULES = {
     "trainshed.local.last_pods": "how long a run waits for its last pods, apart from how it waits",
     "trainshed.local.node.container_output": "what becomes of output, apart from the order of containers",
+    "trainshed.coroutines": "signals and event loops, apart from what a run does",
     "trainshed.local.stack_report": "what is read when the user asks, apart from the order of a run",
     "trainshed.local.decision_log": "what is kept for replays, apart from the order of a run",
     "trainshed.decisions.ring_reader": "what is asked of the API server, apart from the form of what it has",

@@ -12,11 +12,13 @@ import socket
 import sys
 import time
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from trainshed.api import run_history, status_codec
 from trainshed.api.job import ProgressSource
 from trainshed.controller.namespaces import Scope
+from trainshed.coroutines import run_coroutine
 from trainshed.local.node.downward import NodeFacts, allocatable
 from trainshed.local.node.environment import EnvironmentResolver, Gpus, gpu_numbers
 from trainshed.local.node.exec_server import ExecServer
@@ -64,7 +66,7 @@ KILLS, GIVES_UP, EXIT = 2, 3, 10.0
 def run(options: Options) -> int:
     """Run the jobs; return the exit code. Raises `Refused`, `python.NoPython`, and `state_folder.Unusable`."""
     options.check()
-    return asyncio.run(_run(options))
+    return run_coroutine(partial(_run, options))
 
 
 async def _run(options: Options) -> int:
