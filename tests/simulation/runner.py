@@ -187,7 +187,7 @@ class Run:
         self._auditor.close(RunEnd(at=self._cluster.now(), **known))
 
     def _wait_until_quiet(self, since: float) -> None:
-        """Run until nothing changes and no timer is due."""
+        """Run until nothing changes and no timer is due, which may come from what another one does meanwhile."""
         end, latest = since + LONGEST, since
         while self._cluster.now() < end:
             due = max(self._due(), default=0.0)
@@ -197,7 +197,7 @@ class Run:
             if self._cluster.now() >= quiet:
                 self._took = max(self._took, self._last_change - latest)
                 return
-            self._cluster.loop.run_for(quiet - self._cluster.now())
+            self._cluster.loop.run_for(min(quiet - self._cluster.now(), QUIET))
         self._violation("V8", "the cluster", f"{LONGEST:.0f} s after the last fault something is still changing")
 
     def _due(self) -> Iterator[float]:
