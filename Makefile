@@ -76,7 +76,7 @@ demo-cluster: venv ## Start a cluster, install the operator, and run two trainin
 	$(call took,demo-cluster)
 
 .PHONY: test
-test: test-fast test-slow test-integration test-neighbours-short bench-limits test-e2e ## Run all tests: fast, slow, integration, neighbours, benchmarks, end-to-end.
+test: test-fast test-slow test-integration bench-limits test-e2e ## Run the tests of each change: fast, slow, integration, benchmarks, end-to-end. The workflow runs the long ones and those with neighbours as well.
 
 ## Development
 
@@ -310,6 +310,16 @@ test-e2e: venv venv-sdk ## Run the examples, node failures and the quick start o
 	$(MAKE) deploy VALUES="$(VALUES) $(ON_REQUEST)"
 	$(PY) -m pytest -m "e2e and not long" $(RERUNS) $(END_TO_END)
 	$(call took,test-e2e)
+
+# Long end-to-end tests that have a target of their own.
+OWN_TARGET := $(addprefix tests/e2e/,test_horovod.py test_local_examples.py test_progress_endpoint.py test_tutorial.py neighbours)
+
+.PHONY: test-e2e-long
+test-e2e-long: venv ## Run the end-to-end tests that test-e2e leaves out: more examples, a node that is cut off, an upgrade. Takes a quarter of an hour.
+	@$(BED) up --image "$(IMAGE)" --all-images
+	$(MAKE) deploy VALUES="$(VALUES) $(ON_REQUEST)"
+	$(PY) -m pytest -m "e2e and long" $(RERUNS) $(addprefix --ignore=,$(OWN_TARGET)) $(END_TO_END)
+	$(call took,test-e2e-long)
 
 .PHONY: test-local-examples
 test-local-examples: venv ## Run every example with trainshed run, in containers of docker. Takes some minutes.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 
+import pytest
+
 from support import Operator, UserClient
 from support.fake_kubelet import NODE, FakeKubelet
 from support.jobs import pytorchjob
@@ -12,6 +14,8 @@ from support.log_server import LogServer
 from support.measured import USER, Measured
 from support.user_client import eventually
 from trainshed.api.trainer_status import REPORT_INTERVAL, SAME_REPORT_INTERVAL
+
+pytestmark = pytest.mark.long
 
 JOBS = int(os.environ.get("PROGRESS_JOBS", "100"))
 #: Seconds between two lines of a log.

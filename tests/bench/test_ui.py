@@ -17,6 +17,8 @@ from support import process_usage
 from support.browsing import chromium
 from support.page_process import CHATTY, PageProcess
 
+pytestmark = pytest.mark.long
+
 JOBS = 500
 #: Seconds of the first paint, and of a change after the watch event; shares of a core; MB of the browser's heap.
 FIRST_PAINT, CHANGE, IDLE, HEAP = 1.0, 0.2, 0.05, 100

@@ -79,6 +79,7 @@ def scale(count: int, user: UserClient, journal: Journal) -> float:
     return took
 
 
+@pytest.mark.long
 def test_a_running_elastic_job_grows_and_shrinks(user: UserClient, journal: Journal, tmp_path: Path) -> None:
     journal.kubectl("apply", "-f", str(an_open_end(tmp_path, 2)))
     wait(lambda: trained(journal)[1] == 2, journal)

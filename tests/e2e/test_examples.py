@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support import UserClient
+from support.sampling import sampled
 
 from .example import FOLDER, ends_as_it_says
 
@@ -30,6 +31,10 @@ def test_there_are_examples() -> None:
     assert EXAMPLES.keys() >= ELSEWHERE
 
 
-@pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in ELSEWHERE])
+#: Those of `make test`: a restart, peers by torchrun and by TF_CONFIG.
+USUAL = ("pytorch/restart", "pytorch/torchrun-elastic", "tensorflow/distributed-tensorflow-job")
+
+
+@pytest.mark.parametrize("name", sampled([name for name in EXAMPLES if name not in ELSEWHERE], *USUAL))
 def test_an_example_ends_as_it_says(name: str, kubectl: Callable[..., str], user: UserClient, tmp_path: Path) -> None:
     ends_as_it_says(EXAMPLES[name], kubectl, user, tmp_path)

@@ -238,6 +238,7 @@ def test_the_next_run_removes_what_a_killed_run_and_its_reaper_have_left(machine
     assert not left(machine)
 
 
+@pytest.mark.long
 def test_nothing_is_left_of_runs_that_are_killed_at_any_point(machine, monkeypatch):
     monkeypatch.setenv("STATE_OF_TEST", str(machine.state))
     script = f"export STATE_OF_TEST={machine.state}; (setsid sleep 99 &); echo begun; sleep 0.3"

@@ -93,6 +93,7 @@ def test_a_job_whose_node_has_stopped_runs_again_on_another(user: UserClient, lo
     assert lost.name not in places(user).values()
 
 
+@pytest.mark.long
 def test_a_job_whose_node_is_cut_off_waits_until_its_old_pods_are_known_to_be_gone(
     user: UserClient, cut_off: Node
 ) -> None:

@@ -24,6 +24,7 @@ TUTORIALS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "name", "folder", "speaker"), TUTORIALS, ids=["tensorflow", "pytorch"])
 def test_the_tutorials_commands_tell_the_story(
     kind: str, name: str, folder: str, speaker: str, kubectl: Callable[..., str]

@@ -86,6 +86,7 @@ def run_long(user: UserClient) -> dict[str, tuple[str, int]]:
     return lives(user, LONG)
 
 
+@pytest.mark.long
 def test_jobs_do_not_mind_what_becomes_of_the_release(
     kubeconfig: str, kubectl: Kubectl, user: UserClient, home: Kubectl, values: Path
 ) -> None:
