@@ -28,7 +28,7 @@ GPUS = "0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
 PULL = f'Back-off pulling image "{IMAGE}": ErrImagePull: failed to resolve reference "{IMAGE}": not found'
 #: Seconds from the start of a run until a replica fails.
 FAILED = 3600
-Look = tuple[float, list[Pod], dict]
+Moment = tuple[float, list[Pod], dict]
 
 
 def a_training(kind: str = "PyTorchJob", limits: dict = LIMITS, **fields) -> Job:
@@ -58,13 +58,13 @@ def ready(job: Job, *others: Pod, attempt: int = 0, since: float = 0) -> list[Po
     ]
 
 
-def told(job: Job, *looks: Look, until: float = 10, start: bool = False, probe: str = "", **more) -> Story:
+def story_after(job: Job, *moments: Moment, until: float = 10, start: bool = False, probe: str = "", **more) -> Story:
     """The story some seconds after the last of these moments, at each of which the operator saw these pods."""
     queue: Queue | None = more.pop("queue", None)
     status = running(replace(job, problems=())) if start else plan_for(job).status
-    for second, pods, seen_as in looks:
+    for second, pods, seen_as in moments:
         status = plan_for(job, *pods, status=status, now=at(second), **seen_as).status
-    second, pods, _ = looks[-1] if looks else (1, [], {})
+    second, pods, _ = moments[-1] if moments else (1, [], {})
     labels = {"kueue.x-k8s.io/queue-name": "gpus"} if job.queued else {}
     facts = Facts(seen(job, *pods, status=status, now=at(second + until)))
     beside = Beside(queue, probe, more.pop("nodes", ()), more.pop("unsaved", ""))
@@ -77,7 +77,7 @@ def waits(*containers: dict, second: float = 150, until: float = 10, job: Job | 
     found = tuple(Container(**{"name": "pytorch", "image": IMAGE} | change) for change in containers)
     known = {"phase": "Pending", "node": "node-b", "created": T0, "scheduled": at(1), "containers": found} | fields
     pods = ready(job, a_pod("worker-1", **known))
-    return told(job, (min(40, second), pods, {}), (second, pods, {}), until=until)
+    return story_after(job, (min(40, second), pods, {}), (second, pods, {}), until=until)
 
 
 def held(reason: str, message: str = "", **fields) -> Story:
@@ -96,14 +96,14 @@ def unplaced(
     job = job or a_training()
     known = {"containers": (), "created": T0, "unplaced": reason, "unschedulable": message}
     pods = [a_pod(str(replica), "Pending", **known) for replica in job.all_replicas]
-    return told(job, (40, pods, {}), (second, pods, {}), nodes=tuple(nodes))
+    return story_after(job, (40, pods, {}), (second, pods, {}), nodes=tuple(nodes))
 
 
 def refused(reason: str, message: str, *there: str) -> Story:
     """The API server refuses a pod; some others are there."""
     job = a_training()
     pods = [pod for pod in ready(job) if pod.name in there]
-    return told(job, *((second, pods, {"refusal": (reason, message)}) for second in (1, 60)))
+    return story_after(job, *((second, pods, {"refusal": (reason, message)}) for second in (1, 60)))
 
 
 def quota(name: str, *there: str, most: int = 32) -> Story:
@@ -128,7 +128,7 @@ def fails(restart: str = "OnFailure", *others: str, job: Job | None = None, repl
     pods += [a_pod(name, **known, node="node-a", ended=FAILED + 1, code=1, why="Error") for name in others]
     if end.get("deleting"):
         pods = [replace(pods[0], deletion_timestamp=at(FAILED + 30), grace=30)]
-    return told(job, (FAILED + 10, ready(job, *pods), {}), start=True, probe=probe)
+    return story_after(job, (FAILED + 10, ready(job, *pods), {}), start=True, probe=probe)
 
 
 def disrupted(cause: str, **fields) -> Story:
@@ -141,13 +141,13 @@ def left_early() -> Story:
     job = a_training("MPIJob", restart="OnFailure", policy=run_policy(backoff_limit=3))
     worker = a_pod("worker-1", "Succeeded", container="mpi", node="node-b", created=T0, code=0, ended=FAILED)
     launcher = a_pod("launcher", "Succeeded", container="mpi", node="node-a", created=T0, code=0, ended=FAILED + 5)
-    return told(job, (FAILED + 10, ready(job, worker, launcher), {}), start=True)
+    return story_after(job, (FAILED + 10, ready(job, worker, launcher), {}), start=True)
 
 
 def again(attempts: int, limit: int = 10, *, last: int = 4, until: float = 10, run: float = 600, **end) -> Story:
     """A worker fails again and again; `last` is how much of it has happened. It `trains` 180 steps each time again."""
     job, trains = a_training(restart="OnFailure", policy=run_policy(backoff_limit=limit)), end.pop("trains", False)
-    looks: list[Look] = []
+    moments: list[Moment] = []
     for attempt in range(attempts):
         begin, first = attempt * (run + 100), int(attempt * (run - 200))
         report = TrainerStatus(at(begin + 20), None, None, (), first, 5000, None, 1.0, first, at(begin + 20))
@@ -155,17 +155,17 @@ def again(attempts: int, limit: int = 10, *, last: int = 4, until: float = 10, r
         said, then = ({"training": one} if trains else {} for one in (report, later))
         known = {"container": "pytorch", "node": "node-b", "created": at(begin), "attempt": attempt}
         pod = a_pod("worker-1", "Failed", **known, started=begin, ended=begin + run, **end)
-        looks += [(begin + 30, ready(job, attempt=attempt, since=begin), said)]
-        looks += [(begin + run + 5, ready(job, pod, attempt=attempt, since=begin), then), (begin + run + 20, [], {})]
-        looks += [(begin + run + 130, ready(job, attempt=attempt + 1, since=begin + run + 100), {})]
-    return told(job, *looks[: len(looks) - 4 + last], start=True, until=until)
+        moments += [(begin + 30, ready(job, attempt=attempt, since=begin), said)]
+        moments += [(begin + run + 5, ready(job, pod, attempt=attempt, since=begin), then), (begin + run + 20, [], {})]
+        moments += [(begin + run + 130, ready(job, attempt=attempt + 1, since=begin + run + 100), {})]
+    return story_after(job, *moments[: len(moments) - 4 + last], start=True, until=until)
 
 
 def ended(until: float = 10, queue: Queue | None = None, **policy) -> Story:
     """The master has succeeded."""
     job = a_training(policy=run_policy(**policy), queued=bool(queue))
     master = a_pod("master-0", "Succeeded", container="pytorch", code=0, ended=7000.0, node="node-a")
-    return told(job, (7001, ready(job, master), {}), start=True, until=until, queue=queue)
+    return story_after(job, (7001, ready(job, master), {}), start=True, until=until, queue=queue)
 
 
 def stuck(after: int | None = None, **fields) -> Story:
@@ -173,7 +173,7 @@ def stuck(after: int | None = None, **fields) -> Story:
     job = a_training(restart="OnFailure", force_delete_after=after)
     gone = {"deleting": True, "deletion_timestamp": at(130), "grace": 30, "node": "node-b", "container": "pytorch"}
     pod = a_pod("worker-1", "Running", created=T0, **gone, **fields)
-    return told(job, (101, ready(job, pod), {}), (165, [pod], {}), (400, [pod], {}), start=True)
+    return story_after(job, (101, ready(job, pod), {}), (165, [pod], {}), (400, [pod], {}), start=True)
 
 
 def gang(phase: str, reason: str, message: str) -> Story:
@@ -187,7 +187,7 @@ def gang(phase: str, reason: str, message: str) -> Story:
 
 
 def planned(snapshot: Snapshot, until: float = 300) -> Story:
-    """The story after a snapshot that `look` has no words for."""
+    """The story after a snapshot that `story_after` cannot make."""
     status = plan(replace(snapshot, status=plan_for(snapshot.job).status, now=at(5))).status
     return story.tell(Facts(seen(snapshot.job, *snapshot.pods, status=status, now=at(until))), {"metadata": {}})
 
@@ -203,11 +203,13 @@ def starts_later() -> Story:
     job = a_training("XGBoostJob")
     own = Container("xgboost", waiting=True, reason="ContainerCreating", image=IMAGE)
     pods = [a_pod("master-0", "Pending", node="node-a", created=T0, scheduled=at(1), containers=(own,))]
-    return told(job, (5, pods, {}), (20, pods, {}))
+    return story_after(job, (5, pods, {}), (20, pods, {}))
 
 
 def suspended(queue: Queue | None = None, *, queued: bool = True, until: float = 300) -> Story:
-    return told(a_training(policy=run_policy(suspend=True), queued=queued), (10, [], {}), queue=queue, until=until)
+    return story_after(
+        a_training(policy=run_policy(suspend=True), queued=queued), (10, [], {}), queue=queue, until=until
+    )
 
 
 def suspends() -> Story:
@@ -239,30 +241,30 @@ def overdue(**end) -> Story:
 
 def invalid(*, started: bool) -> Story:
     job = a_training(problems=("spec.pytorchReplicaSpecs[Worker].template.spec.containers: Required value",))
-    return told(job, (100, ready(job) if started else [], {}), start=started)
+    return story_after(job, (100, ready(job) if started else [], {}), start=started)
 
 
 def deletes() -> Story:
     job = a_training()
     pods = [replace(pod, deleting=True, deletion_timestamp=at(730), grace=30) for pod in ready(job)]
-    return told(replace(job, deleting=True), (700, pods, {}), start=True)
+    return story_after(replace(job, deleting=True), (700, pods, {}), start=True)
 
 
 def runs(**fields) -> Story:
-    return told(job := a_training(**fields), (7190, ready(job), {}), start=True)
+    return story_after(job := a_training(**fields), (7190, ready(job), {}), start=True)
 
 
 def many_nodes() -> Story:
     job = a_training(worker=999)
     pods = [replace(pod, node=f"node-{pod.index // 8}") for pod in ready(job)]
-    return told(job, (7190, pods, {}), start=True)
+    return story_after(job, (7190, pods, {}), start=True)
 
 
 def changed_template() -> Story:
     job = a_training()
     groups = tuple(replace(group, template_hash="new") for group in job.groups)
     pods = [replace(pod, template_hash="old") for pod in ready(job)]
-    return told(replace(job, groups=groups), (7190, pods, {}), start=True)
+    return story_after(replace(job, groups=groups), (7190, pods, {}), start=True)
 
 
 RUNS = {"waiting": False, "reason": "", "ready": True}
@@ -366,7 +368,7 @@ STORIES: dict[str, Callable[[], Story]] = {
     "killed-twice": of(again, 3, last=1, trains=True, until=300, code=137, why="Error"),
     "backoff-limit": of(again, 3, 2, last=2, code=1, why="Error", words=TRACEBACK),
     # Limits, ends and pauses.
-    "deadline": lambda: told(
+    "deadline": lambda: story_after(
         job := a_training(policy=run_policy(deadline=3600)), (3601, ready(job), {}), start=True, until=9
     ),
     "deadline-ahead": of(runs, policy=run_policy(deadline=9000)),
@@ -381,11 +383,11 @@ STORIES: dict[str, Callable[[], Story]] = {
     "is-deleted": deletes,
     # Kueue.
     **{name: of(suspended, queue) for name, queue in QUEUES.items()},
-    "queue-admitted": lambda: told(
+    "queue-admitted": lambda: story_after(
         job := a_training(queued=True), (7190, ready(job), {}), start=True, queue=in_queue(("Admitted", "True", "", ""))
     ),
     # All is well, or the operator is not.
-    "begins": lambda: told(a_training(), (1, [], {}), until=1),
+    "begins": lambda: story_after(a_training(), (1, [], {}), until=1),
     "runs": runs,
     "runs-on-many-nodes": many_nodes,
     "changed-template": changed_template,

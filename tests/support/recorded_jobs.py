@@ -28,7 +28,7 @@ class Recorded:
     def __init__(self, world: World | None = None) -> None:
         self.world = world or World()
         self.store = ConfigMaps(self.world.client)
-        self.told: list[tuple[str, str]] = []
+        self.events: list[tuple[str, str]] = []
         self.counts = dict.fromkeys(RESULTS, 0)
         self.start()
 
@@ -37,7 +37,7 @@ class Recorded:
         self.recorder = JobDecisions(self.store, self._tell, self._count, lambda: self.world.now)
 
     def _tell(self, job: Job, event) -> None:
-        self.told.append((job.name, event.reason))
+        self.events.append((job.name, event.reason))
 
     def _count(self, result: str, number: int) -> None:
         self.counts[result] += number

@@ -26,14 +26,14 @@ def test_two_operators_on_a_host_have_different_identities():
 
 
 @pytest.mark.parametrize(
-    ("told", "file", "expected"), [("ml", "own", "ml"), ("", "own\n", "own"), ("", None, "default")]
+    ("configured", "file", "expected"), [("ml", "own", "ml"), ("", "own\n", "own"), ("", None, "default")]
 )
-def test_the_lease_namespace_is_the_configured_or_the_own_one(told, file, expected, tmp_path: Path, monkeypatch):
+def test_the_lease_namespace_is_the_configured_or_the_own_one(configured, file, expected, tmp_path: Path, monkeypatch):
     path = tmp_path / "namespace"
     if file is not None:
         path.write_text(file)
     monkeypatch.setattr(module, "NAMESPACE_FILE", path)
-    assert Config(lease_namespace=told).effective_lease_namespace == expected
+    assert Config(lease_namespace=configured).effective_lease_namespace == expected
 
 
 @pytest.mark.parametrize(

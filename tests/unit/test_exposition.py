@@ -85,15 +85,15 @@ def test_the_rules_find_what_promtool_reports(name: str, kind: str, documentatio
 
 
 def test_every_family_has_one_help_and_type_before_its_samples():
-    told: dict[str, list[str]] = {"HELP": [], "TYPE": []}
+    families: dict[str, list[str]] = {"HELP": [], "TYPE": []}
     for line in TEXT.splitlines():
         word = re.match(r"# (HELP|TYPE) (\S+) \S", line)
         if word:
-            told[word[1]].append(word[2])
+            families[word[1]].append(word[2])
         else:
-            assert line.startswith(told["TYPE"][-1]), "a sample outside its family"
-    assert told["HELP"] == told["TYPE"]
-    assert len(set(told["HELP"])) == len(told["HELP"])
+            assert line.startswith(families["TYPE"][-1]), "a sample outside its family"
+    assert families["HELP"] == families["TYPE"]
+    assert len(set(families["HELP"])) == len(families["HELP"])
     assert TEXT.endswith("\n")
 
 

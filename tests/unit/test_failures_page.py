@@ -19,10 +19,10 @@ def rows(first: str) -> list[tuple[list[str], list[str]]]:
 
 
 def test_every_reason_is_there_with_its_class():
-    told = {
+    listed = {
         reason: classes for reasons, classes in rows("reason") for reason in reasons if not reason.startswith("OutOf")
     }
-    assert told == {reason: [kind] for reason, kind in failures.CLASSES.items()}
+    assert listed == {reason: [kind] for reason, kind in failures.CLASSES.items()}
     assert f"| `{failures.OUT_OF}…`" in PAGE
     assert failures.failure_class("OutOfcpu") == failures.INFRASTRUCTURE
 
@@ -34,7 +34,9 @@ def test_every_class_is_there():
 
 def test_every_field_is_there():
     fields = status_schema.STATUS["properties"]
-    told = re.findall(r"^\| field \|.*?\n\n", PAGE, re.MULTILINE | re.DOTALL)
-    names = [set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\|([^|]+)\|", table, re.MULTILINE)))) for table in told]
+    tables = re.findall(r"^\| field \|.*?\n\n", PAGE, re.MULTILINE | re.DOTALL)
+    names = [
+        set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\|([^|]+)\|", table, re.MULTILINE)))) for table in tables
+    ]
     items = (set(fields[name]["items"]["properties"]) for name in ("recentRestarts", "waiting"))
     assert names == [set(fields["failure"]["properties"]), *items]

@@ -47,10 +47,10 @@ def asked(expression: str) -> set[str]:
 
 def test_the_page_lists_exactly_the_served_metrics():
     rows = [line for line in PAGE.splitlines() if line.startswith("| `") and not line.startswith("| `Trainshed")]
-    told = {match[1]: match[2] for row in rows if (match := re.match(r"\| `(\w+)` \|(?:([^|]*)\|)?.*", row))}
-    assert sorted(told) == sorted(families())
+    listed = {match[1]: match[2] for row in rows if (match := re.match(r"\| `(\w+)` \|(?:([^|]*)\|)?.*", row))}
+    assert sorted(listed) == sorted(families())
     known, v1s = labels(), {f"{name}_total" for name in COUNTERS}
-    for name, words in told.items():
+    for name, words in listed.items():
         family = families()[name]
         served = set.union(*(known[sample.name] for sample in family.samples)) - {"le"}
         said = list(LABELS) if name in v1s else re.findall(r"`(\w+)`", words)

@@ -24,8 +24,8 @@ ALTERNATING = Indexes.of(range(MANY - 1, 0, -2))
 def troubled(index: int, words: str, code: int | None, reason: str):
     """A worker that has failed, with all that its kubelet may say."""
     ended = Container("tensorflow", exit_code=code, reason=reason, message=words, started=at(0), finished=at(9))
-    told = {"node": words[:253], "message": words, "reason": "" if code else reason, "containers": (ended,)}
-    return a_pod(f"worker-{index}", "Failed", job=JOB.name, uid=f"{index:036}", **told)
+    fields = {"node": words[:253], "message": words, "reason": "" if code else reason, "containers": (ended,)}
+    return a_pod(f"worker-{index}", "Failed", job=JOB.name, uid=f"{index:036}", **fields)
 
 
 @settings(max_examples=2, deadline=None)

@@ -35,6 +35,6 @@ def test_what_pods_read_stays_and_what_acts_on_them_is_passing():
     }
 
 
-def test_kinds_of_one_name_are_told_apart():
+def test_kinds_of_the_same_name_are_different_resources():
     assert objects.VOLCANO_GROUPS != objects.COSCHEDULING_GROUPS
     assert len(set(ALL)) == len(ALL)

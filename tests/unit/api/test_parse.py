@@ -228,7 +228,7 @@ def test_reading_changes_nothing_in_the_document():
     assert document == before
 
 
-def test_what_a_gang_scheduler_is_told():
+def test_the_scheduling_policy_of_a_job_is_parsed():
     asked = {"minAvailable": 2, "queue": "q", "minResources": {"cpu": 3}, "priorityClass": "p"}
     job = tensorflow(tfjob("a", policy={"schedulingPolicy": asked | {"scheduleTimeoutSeconds": 60}}, Worker=1))
     assert job.policy.scheduling == Scheduling(2, "q", {"cpu": 3}, "p", 60)

@@ -212,7 +212,7 @@ def test_a_status_stays_small_whatever_the_size_of_its_job(status, step, seed):
     assert again.recent_restarts[-1].time == status.recent_restarts[-1].time
 
 
-def test_a_big_job_at_random_is_remembered_whole_while_little_else_is_told():
+def test_the_random_indexes_of_a_big_job_fit_into_its_status():
     random = Random(7)
     found = Indexes.of(index for index in range(70_000) if random.random() < 0.5)
     status = Status(

@@ -39,7 +39,7 @@ def replay(*words: object) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_a_run_is_told_step_by_step(folder: Path):
+def test_replay_prints_a_run_step_by_step(folder: Path):
     code, said = replay("mnist", "--run", folder)
     assert code == 0
     assert said.startswith("PyTorchJob ml/mnist: ")

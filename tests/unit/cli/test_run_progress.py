@@ -81,8 +81,8 @@ def test_the_summary_has_what_was_reported_and_not_what_the_output_says_of_somet
     report = {"trainerStatus": {"progressPercentage": 42, "estimatedRemainingSeconds": 120}}
     script = CLIENT.partition("file =")[0] + "print('step 1/9 loss=3'); post(json.loads(sys.argv[1]))"
     done = machine.run(reporting("job", script, json.dumps(report)))
-    told = "Progress:  42%"  # and no time that is left: it is over
-    assert told in done.stdout.splitlines(), done.stdout + done.stderr
+    expected = "Progress:  42%"  # and no time that is left: it is over
+    assert expected in done.stdout.splitlines(), done.stdout + done.stderr
 
 
 def test_what_the_output_says_is_in_the_status_of_a_job_that_asks_for_its_logs(machine):

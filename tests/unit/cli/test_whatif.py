@@ -66,7 +66,7 @@ def test_json_has_all_numbers_in_seconds(job):
     assert {"checkpointInterval"} <= {one["about"] for one in found["advice"]}
 
 
-def test_a_picture_is_an_svg_with_the_times_that_are_told(job, tmp_path):
+def test_a_picture_is_an_svg_with_the_printed_times(job, tmp_path):
     path = tmp_path / "ends.svg"
     assert whatif("-f", job(), *TIMES, "--picture", str(path)).exit_code == 0
     texts = [element.text for element in ET.fromstring(path.read_text()).iter() if element.text]

@@ -12,8 +12,8 @@ from trainshed.client import decode
 
 def pod(**conditions: str):
     """Return a pod with conditions of these statuses, all with the same reason."""
-    told = [{"type": kind, "status": status, "reason": "Why", "message": "m"} for kind, status in conditions.items()]
-    document = {"metadata": {"name": "x"}, "status": {"conditions": told}}
+    items = [{"type": kind, "status": status, "reason": "Why", "message": "m"} for kind, status in conditions.items()]
+    document = {"metadata": {"name": "x"}, "status": {"conditions": items}}
     return decode.pod(msgspec.json.Decoder(decode.PodObject).decode(json.dumps(document).encode()))
 
 
@@ -27,7 +27,7 @@ def test_a_pod_is_ready_only_while_that_is_true(status, ready):
     assert pod(Ready=status).ready is ready
 
 
-@pytest.mark.parametrize(("status", "told"), [("True", ("", "")), ("False", ("Why", "m")), ("Unknown", ("", ""))])
-def test_a_pod_is_unschedulable_only_while_that_is_false(status, told):
+@pytest.mark.parametrize(("status", "expected"), [("True", ("", "")), ("False", ("Why", "m")), ("Unknown", ("", ""))])
+def test_a_pod_is_unschedulable_only_while_that_is_false(status, expected):
     found = pod(PodScheduled=status)
-    assert (found.unplaced, found.unschedulable) == told
+    assert (found.unplaced, found.unschedulable) == expected

@@ -36,9 +36,9 @@ def saying(status: object, **answer) -> str:
 def test_a_plugin_gets_what_its_section_says_and_gives_a_token(tmp_path):
     code = """
 import json, os
-told = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
-text = " ".join((os.environ["A"], told["spec"]["cluster"]["server"], os.getcwd()))
-print(json.dumps({**told, "status": {"token": text, "expirationTimestamp": "2026-01-01T00:00:05"}}))
+exec_info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+text = " ".join((os.environ["A"], exec_info["spec"]["cluster"]["server"], os.getcwd()))
+print(json.dumps({**exec_info, "status": {"token": text, "expirationTimestamp": "2026-01-01T00:00:05"}}))
 """
     spec = plugin(code, env=[{"name": "A", "value": "b"}], provideClusterInfo=True, interactiveMode="Never")
     found = ask(spec, {"server": "https://k"}, tmp_path)

@@ -160,9 +160,9 @@ async def test_a_kind_that_is_not_served_counts_as_synced(wire, user, caplog):
     async with running(informer):
         await asyncio.wait_for(informer.synced.wait(), 20)
         await asyncio.sleep(1)
-    told = [(record.levelname, record.message) for record in caplog.records if "watch nojobs" in record.message]
-    assert [level for level, _ in told] == ["WARNING"]
-    assert "the API server does not serve this kind" in told[0][1]
+    records = [(record.levelname, record.message) for record in caplog.records if "watch nojobs" in record.message]
+    assert [level for level, _ in records] == ["WARNING"]
+    assert "the API server does not serve this kind" in records[0][1]
     assert (informer.missing, informer.heard) == (True, 0.0)
 
 

@@ -88,7 +88,7 @@ def test_a_kind_that_may_not_be_read_is_left_out():
     assert said.startswith("Not watched:")
 
 
-def test_a_long_outage_is_told_once_and_a_short_one_never():
+def test_a_long_outage_is_reported_once_and_a_short_one_never():
     short = ScriptedServer([refused(503), a_list(5, "a")], [(0.5, []), (1, []), ENDLESS])
     assert followed(short, seconds=200) == ([("a", False)], [])
     found, (said,) = followed(ScriptedServer([refused(503)], [ENDLESS]), seconds=200)

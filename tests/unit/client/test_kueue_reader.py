@@ -69,7 +69,7 @@ class Kueue:
         (NotFound("no Kueue"), [], [], None, 1),
     ],
 )
-def test_the_place_of_a_job_is_told_as_far_as_it_is_known(own, pending, others, queue, requests):
+def test_the_place_of_a_job_in_its_queue_is_read_as_far_as_it_is_known(own, pending, others, queue, requests):
     kueue = Kueue(own, pending, others)
     labels = {"kueue.x-k8s.io/queue-name": "gpus"}
     job = {"metadata": {"name": "mnist", "namespace": "ml", "uid": "u", "labels": labels}}

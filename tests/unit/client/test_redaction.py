@@ -35,15 +35,15 @@ def a_pod(**container: object) -> dict:
     ],
 )
 def test_a_value_is_redacted_wherever_the_user_has_set_it(body):
-    told = f'pods "mnist-worker-0" is forbidden: no {CANARY}, and not "{CANARY}" either (tensorflow)'
-    assert redact(told, body) == told.replace(CANARY, REDACTED)
+    message = f'pods "mnist-worker-0" is forbidden: no {CANARY}, and not "{CANARY}" either (tensorflow)'
+    assert redact(message, body) == message.replace(CANARY, REDACTED)
 
 
 def test_names_labels_and_other_values_are_kept():
     body = a_pod(env=[{"name": "HOST", "value": "mnist-worker-0"}, {"name": "JOB", "value": "mnist"}], args=["-c", "1"])
-    told = 'pods "mnist-worker-0" is forbidden: exceeded quota: few-1, of mnist in ml -c'
-    assert redact(told, body) == told
-    assert redact(told, None) == redact(told, {"metadata": None}) == told
+    message = 'pods "mnist-worker-0" is forbidden: exceeded quota: few-1, of mnist in ml -c'
+    assert redact(message, body) == message
+    assert redact(message, None) == redact(message, {"metadata": None}) == message
 
 
 def test_a_short_value_is_redacted_as_a_whole_word_only():
@@ -66,8 +66,8 @@ def test_a_value_with_escapes_is_redacted(value):
 
 @given(st.text(min_size=4), st.text(max_size=20), st.text(max_size=20))
 def test_any_value_is_redacted(value, before, after):
-    told = redact(f'{before} "{value}" {after}', a_pod(env=[{"name": "A", "value": value}]))
-    assert len(value) < 8 or value in REDACTED or value not in told.replace(REDACTED, "")
+    redacted = redact(f'{before} "{value}" {after}', a_pod(env=[{"name": "A", "value": value}]))
+    assert len(value) < 8 or value in REDACTED or value not in redacted.replace(REDACTED, "")
 
 
 #: Few characters, so that values are parts of others, overlap, and are not whole words.

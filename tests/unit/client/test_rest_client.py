@@ -19,7 +19,7 @@ PODS = Path("/api/v1", "pods", "ml")
 
 
 @contextlib.asynccontextmanager
-async def answering(handler, told=None, **who):
+async def answering(handler, observe=None, **who):
     """Yield a connection to a server that responds with `handler`."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)
@@ -29,7 +29,7 @@ async def answering(handler, told=None, **who):
     await site.start()
     port = site._server.sockets[0].getsockname()[1]
     wire = RestClient(
-        HttpTransport(Credentials(f"http://127.0.0.1:{port}", **(who or {"token": "t"}))), told or (lambda *_: None)
+        HttpTransport(Credentials(f"http://127.0.0.1:{port}", **(who or {"token": "t"}))), observe or (lambda *_: None)
     )
     yield wire
     await wire.close()
@@ -134,8 +134,8 @@ async def test_a_request_has_credentials_path_query_and_body():
         seen.update(path=request.path_qs, kind=kind, token=token, body=await request.json())
         return web.json_response({"ok": True})
 
-    told = []
-    async with answering(handler, lambda *words: told.append(words)) as wire:
+    observed = []
+    async with answering(handler, lambda *words: observed.append(words)) as wire:
         content = await wire.call("PATCH", Path("/api/v1", "pods", "ml", "x", "status"), {"a": 1}, {"q": "1"})
     assert json.loads(content) == {"ok": True}
     assert seen == {
@@ -144,7 +144,7 @@ async def test_a_request_has_credentials_path_query_and_body():
         "token": "Bearer t",
         "body": {"a": 1},
     }
-    assert told == [("PATCH", "pods", 200)]
+    assert observed == [("PATCH", "pods", 200)]
 
 
 async def test_an_error_without_a_status_object_has_the_text_of_the_response():

@@ -21,7 +21,7 @@ from trainshed.api.objects import CONFIG_MAPS, VOLCANO_GROUPS
 from trainshed.plan.messages.writes import action_events, success_events, waiting_for_previous_job
 
 ERROR = ValueError("no room")
-TOLD = [
+EVENTS = [
     (CreatePod("x", "u", dict), "CreatePod", "Created pod", "Error creating: no room"),
     (CreateService("x", {}), "CreateService", "Created service", "Error creating: no room"),
     (DeletePod("x", "u"), "DeletePod", "Deleted pod", "Error deleting: no room"),
@@ -31,7 +31,7 @@ TOLD = [
 ]
 
 
-@pytest.mark.parametrize(("action", "what", "done", "error"), TOLD)
+@pytest.mark.parametrize(("action", "what", "done", "error"), EVENTS)
 def test_actions_have_v1s_events(action, what, done, error):
     found = action_events(seen(a_job(worker=1)), action)
     assert found.success == Event(EventType.NORMAL, f"Successful{what}", done)

@@ -68,8 +68,8 @@ def test_discovery_is_retried_without_a_response_and_logged_once(caplog):
         return clock() - begun
 
     assert in_virtual_time(waited()) == 6
-    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert told == ["cannot discover scheduling.volcano.sh/v1beta1: no connection"]
+    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert warnings == ["cannot discover scheduling.volcano.sh/v1beta1: no connection"]
 
 
 def test_a_forbidden_discovery_fails_at_once():

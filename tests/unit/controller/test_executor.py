@@ -264,9 +264,9 @@ async def test_successful_and_failed_actions_are_counted():
         "succeeded_service_creation": 2,
         "failed_service_creation": 1,
     }
-    told = await scene.events()
-    assert {"event FailedCreatePod", "event FailedCreateService", "event FailedDeleteJob"} <= set(told)
-    assert "event SuccessfulDeleteJob" not in told
+    events = await scene.events()
+    assert {"event FailedCreatePod", "event FailedCreateService", "event FailedDeleteJob"} <= set(events)
+    assert "event SuccessfulDeleteJob" not in events
 
 
 def test_every_type_of_action_is_executed():

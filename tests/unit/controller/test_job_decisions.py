@@ -223,7 +223,7 @@ async def test_after_a_lost_answer_each_decision_is_there_once(verb: str):
     recorded.decide(fails(1, 90))
     await recorded.write(30)
     assert [one.n for one in recorded.kept()] == list(range(1, 3 + (verb == "merge")))
-    assert (recorded.recorder._waiting, recorded.told) == ({}, [])
+    assert (recorded.recorder._waiting, recorded.events) == ({}, [])
     await recorded.write(60)
     assert recorded.counts == {"Kept": 2 + (verb == "merge"), "Missed": 0, "Refused": 0}
 
@@ -252,14 +252,14 @@ async def test_a_config_map_of_somebody_else_is_left_alone():
     recorded.decide(LACKS)
     await recorded.write(30)
     assert recorded.world.get("configmaps", name)["data"] == {"a": "b"}
-    assert (recorded.told, recorded.counts["Refused"]) == ([("mnist", "DecisionsNotRecorded")], 1)
+    assert (recorded.events, recorded.counts["Refused"]) == ([("mnist", "DecisionsNotRecorded")], 1)
     recorded.decide(fails(1, 90))
     await recorded.write(30)
-    assert (len(recorded.requests), len(recorded.told)) == (1, 1)
+    assert (len(recorded.requests), len(recorded.events)) == (1, 1)
 
 
 @pytest.mark.parametrize("error", [Forbidden("exceeded quota"), Invalid("no"), NotFound("no namespace")])
-async def test_a_refusal_is_told_once(error: Exception):
+async def test_a_refusal_has_one_event(error: Exception):
     recorded = Recorded()
 
     async def refusing(*_arguments):
@@ -270,7 +270,7 @@ async def test_a_refusal_is_told_once(error: Exception):
     for _ in range(3):
         await recorded.write(600)
         recorded.decide(fails(1, 90))
-    assert recorded.told == [("mnist", "DecisionsNotRecorded")]
+    assert recorded.events == [("mnist", "DecisionsNotRecorded")]
     assert recorded.counts == {"Kept": 0, "Missed": 0, "Refused": 2}
 
 
@@ -289,7 +289,7 @@ async def test_what_may_pass_is_tried_again_ever_rarer_and_what_waits_is_bounded
         await recorded.write(10)
     assert len(set(tries)) < 15
     assert len(tries) == len(set(tries)) * (MOST_CONFLICTS if isinstance(error, Conflict) else 1)
-    assert recorded.told == []
+    assert recorded.events == []
     acting, idle = fails(1, 90), replace(RUNS, status=replace(RUNS.status, start=None))
     recorded.decide(acting, *[idle, RUNS] * MOST_WAITING, *[acting] * MOST_WAITING)
     assert len(recorded.recorder._waiting[JOB.uid].waiting) == MOST_WAITING
@@ -311,7 +311,7 @@ async def test_who_leads_no_more_writes_nothing():
     assert recorded.recorder._waiting
     recorded.recorder.step_down()
     await recorded.write(60)
-    assert (recorded.requests, recorded.told) == ([], [])
+    assert (recorded.requests, recorded.events) == ([], [])
 
 
 async def test_a_deleted_job_is_forgotten_and_one_of_the_same_name_is_another():

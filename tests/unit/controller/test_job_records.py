@@ -30,7 +30,7 @@ class Records:
 
     def __init__(self, annotations: dict[str, str] = ASKS, defaults: JobDefaults = SITE, **policy: object) -> None:
         self.harness = Harness(job_defaults=defaults)
-        self.told: list[tuple[str, str]] = []
+        self.events: list[tuple[str, str]] = []
         self.store = ConfigMaps(self.harness.world.client)
         self.harness.world.submit("TFJob", "mnist", a_spec(Worker=2, policy=policy), annotations)
         self.harness.hear()
@@ -42,7 +42,7 @@ class Records:
         self.harness.reconciler._metrics = Observers(self.harness.metrics, self.records)
 
     def _tell(self, job: Job, event) -> None:
-        self.told.append((job.name, event.reason))
+        self.events.append((job.name, event.reason))
 
     async def fail(self) -> None:
         """Let the job fail, and reconcile until its status says so."""
@@ -103,7 +103,7 @@ async def test_a_job_that_does_not_ask_costs_no_request():
         assert (found.records._open, found.records._kept, found.records._uids) == ({}, {}, {})
 
 
-async def test_a_job_that_asks_in_vain_is_told_so():
+async def test_a_job_that_asks_in_vain_has_an_event():
     found = await a_failed_job(defaults=JobDefaults())
     await found.harness.recorder.flush()
     assert "event RecordDisabled" in found.harness.world.writes
@@ -152,7 +152,7 @@ async def test_after_a_lost_answer_there_is_one_record(verb: str):
     assert not await found.records._try("ml", batch, last=False)
     assert await found.records._try("ml", batch, last=False)
     assert len(found.there()) == 1
-    assert found.told == []
+    assert found.events == []
 
 
 async def test_another_writer_loses_nothing():
@@ -188,7 +188,7 @@ async def test_a_config_map_that_is_deleted_meanwhile_is_created_again():
 
     found.store.read = reading
     (record,) = await found.write()
-    assert (record["status"]["state"], found.told) == ("Failed", [])
+    assert (record["status"]["state"], found.events) == ("Failed", [])
 
 
 async def test_a_config_map_of_somebody_else_is_left_alone():
@@ -196,14 +196,14 @@ async def test_a_config_map_of_somebody_else_is_left_alone():
     found.harness.world.create("configmaps", OTHERS)
     await found.write()
     assert found.harness.world.get("configmaps", NAME)["data"] == {"mine": "{}"}
-    assert found.told == [("mnist", "RecordNotKept")]
+    assert found.events == [("mnist", "RecordNotKept")]
     await found.harness.reconcile(3, seconds=60)
     await found.write()
-    assert len(found.told) == len(found.reads) == 1
+    assert len(found.events) == len(found.reads) == 1
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "events"),
     [
         (Forbidden("exceeded quota"), [("mnist", "RecordNotKept")]),
         (TooManyRequests("later"), [("mnist", "RecordNotKept")]),
@@ -211,7 +211,7 @@ async def test_a_config_map_of_somebody_else_is_left_alone():
         (NotLeader("another leads"), []),
     ],
 )
-async def test_a_refusal_is_told_once_and_delays_no_end(error: Exception, told: list):
+async def test_a_refusal_has_one_event_and_delays_no_end(error: Exception, events: list):
     found = Records()
 
     async def refusing(*_arguments: object) -> None:
@@ -220,10 +220,10 @@ async def test_a_refusal_is_told_once_and_delays_no_end(error: Exception, told: 
     found.store.create = refusing
     await found.fail()
     await found.write()
-    assert found.told == told
+    assert found.events == events
     await found.harness.reconcile(3, seconds=60)
     await found.write()
-    assert found.told == told
+    assert found.events == events
 
 
 def test_tries_are_few_and_ever_rarer():
@@ -240,10 +240,10 @@ def test_tries_are_few_and_ever_rarer():
         task = asyncio.create_task(found.records.run())
         await asyncio.sleep(3600)
         task.cancel()
-        return len(tries), found.told, tries[-1] - began
+        return len(tries), found.events, tries[-1] - began
 
-    tries, told, took = in_virtual_time(story())
-    assert (tries, told) == (len(DELAYS) + 1, [("mnist", "RecordNotKept")])
+    tries, events, took = in_virtual_time(story())
+    assert (tries, events) == (len(DELAYS) + 1, [("mnist", "RecordNotKept")])
     assert took == pytest.approx(sum(DELAYS), abs=1)
 
 

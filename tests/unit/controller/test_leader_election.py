@@ -22,7 +22,7 @@ from trainshed.controller.leader_election import (
 )
 
 
-def told(caplog, words: str) -> int:
+def times_logged(caplog, words: str) -> int:
     return sum(words in record.getMessage() for record in caplog.records)
 
 
@@ -121,10 +121,10 @@ def test_a_leader_that_cannot_renew_steps_down_in_time_and_can_lead_again(caplog
 
     with caplog.at_level(logging.INFO):
         in_virtual_time(story("cut"))
-        assert told(caplog, "the line is cut") == 1, "one line per outage"
-        assert told(caplog, "lost") == 1
+        assert times_logged(caplog, "the line is cut") == 1, "one line per outage"
+        assert times_logged(caplog, "lost") == 1
         in_virtual_time(story("hangs"))
-        assert told(caplog, "request timed out") == 1
+        assert times_logged(caplog, "request timed out") == 1
 
 
 @pytest.mark.fault("F4")
@@ -180,7 +180,7 @@ def test_a_lease_that_cannot_be_released_does_not_delay_the_shutdown(caplog):
         assert clock() - began <= 2.1
 
     in_virtual_time(story())
-    assert told(caplog, "not released") == 1
+    assert times_logged(caplog, "not released") == 1
 
 
 @pytest.mark.fault("F4")

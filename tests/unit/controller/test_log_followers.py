@@ -250,7 +250,7 @@ def test_of_a_log_that_says_too_much_the_end_is_read_from_time_to_time(monkeypat
     played(story)
 
 
-def test_who_asks_for_logs_of_an_operator_without_the_flag_is_told_what_to_set():
+def test_a_job_that_reports_by_its_logs_has_an_event_if_the_operator_lacks_the_flag():
     job = replace(a_job("PyTorchJob", master=1), progress=ProgressSource.LOGS)
     plans = [
         plan_for(one, *pods_of(one), status=running(one), job_defaults=JobDefaults(progress_logs=enabled))

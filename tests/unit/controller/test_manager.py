@@ -63,8 +63,8 @@ async def test_without_an_api_server_it_is_healthy_but_not_ready(alone, settings
     assert (status, text.partition(": ")[0].strip()) == (503, "the cache of tfjobs has not synced yet")
     await asyncio.sleep(1.5)
     assert not alone.over.is_set()
-    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert len(told) <= len({message.partition(": ")[0] for message in told})
+    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(warnings) <= len({message.partition(": ")[0] for message in warnings})
 
 
 async def test_requests_to_the_api_server_are_counted(alone, settings):
@@ -149,12 +149,12 @@ async def test_after_the_shutdown_no_task_runs(settings):
 
 
 async def test_the_lease_is_released_after_the_last_action(settings):
-    operator, told = an_operator(settings), []
+    operator, finished = an_operator(settings), []
 
     def then(word, call):
         async def both(*arguments):
             found = await call(*arguments)
-            told.append(word)
+            finished.append(word)
             return found
 
         return both
@@ -163,7 +163,7 @@ async def test_the_lease_is_released_after_the_last_action(settings):
     operator._elector.release = then("the Lease is free", operator._elector.release)
     await operator.start()
     await operator.stop()
-    assert told == ["all reconciles are over", "the Lease is free"]
+    assert finished == ["all reconciles are over", "the Lease is free"]
 
 
 async def test_the_process_stops_when_a_background_task_exits(settings, caplog):
@@ -199,8 +199,8 @@ async def test_with_a_gang_scheduler_startup_waits_for_discovery(settings, caplo
     assert await ask(settings.health, "/healthz") == (200, "ok\n")
     assert (await ask(settings.health, "/readyz"))[0] == 503
     assert not beginning.done()
-    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert [line.partition(": ")[0] for line in told] == ["cannot discover scheduling.volcano.sh/v1beta1"]
+    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [line.partition(": ")[0] for line in warnings] == ["cannot discover scheduling.volcano.sh/v1beta1"]
     beginning.cancel()
     await operator.stop()
 
@@ -219,8 +219,8 @@ async def test_readyz_names_a_forbidden_lease_and_a_forbidden_list(settings):
     list_all(operator)
     operator._controller.informers[-1].refused = "forbidden"
     what = operator._controller.informers[-1].what
-    told = [operator._elector.refused, f"cannot list and watch {what}: forbidden"]
-    assert operator.problem().splitlines() == told
+    problems = [operator._elector.refused, f"cannot list and watch {what}: forbidden"]
+    assert operator.problem().splitlines() == problems
     assert what.endswith(" in namespace b")
     await operator.stop()
 

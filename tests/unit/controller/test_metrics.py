@@ -230,15 +230,15 @@ def test_failures_and_restarts_are_counted_by_class_from_zero():
     metrics.set_jobs({}, {"TFJob": "tensorflow"})
     value = metrics.registry.get_sample_value
 
-    def told(what: str, words: tuple[str, ...]) -> dict[str, float | None]:
+    def counts(what: str, words: tuple[str, ...]) -> dict[str, float | None]:
         name = f"trainshed_jobs_{what}_total"
         return {word: value(name, {"framework": "tensorflow", "class": word}) for word in words}
 
-    assert set(told("failed", FAILURE_CLASSES).values()) == set(told("restarted", CLASSES).values()) == {0}
+    assert set(counts("failed", FAILURE_CLASSES).values()) == set(counts("restarted", CLASSES).values()) == {0}
     metrics.on_status_stored(seen(JOB), having(ConditionType.FAILED))
     metrics.on_status_stored(seen(JOB), Status(attempts={"Worker": 1}))
-    assert told("failed", FAILURE_CLASSES)["Other"] == told("restarted", CLASSES)["Other"] == 1
-    assert sum(told("failed", FAILURE_CLASSES).values()) == sum(told("restarted", CLASSES).values()) == 1
+    assert counts("failed", FAILURE_CLASSES)["Other"] == counts("restarted", CLASSES)["Other"] == 1
+    assert sum(counts("failed", FAILURE_CLASSES).values()) == sum(counts("restarted", CLASSES).values()) == 1
 
 
 def test_startup_times_are_observed_by_framework():

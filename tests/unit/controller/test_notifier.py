@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from support.harness import KEY
-from support.told_jobs import ASKS, SITE, Told
+from support.notified_jobs import ASKS, SITE, NotifiedJob
 from support.virtual_time import in_virtual_time
 from trainshed.api.framework import JobDefaults
 from trainshed.client import Forbidden, NotLeader, Unavailable
@@ -26,13 +26,13 @@ def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trainshed.controller.notifier.DELAYS", (0.0,) * len(DELAYS))
 
 
-async def a_running_job(**job: object) -> Told:
-    found = Told(**job)
+async def a_running_job(**job: object) -> NotifiedJob:
+    found = NotifiedJob(**job)
     await found.harness.run_all()
     return found
 
 
-async def test_a_job_that_runs_and_fails_is_told_with_its_story():
+async def test_the_messages_about_a_job_that_runs_and_fails_have_its_story():
     found = await a_running_job()
     assert await found.send() == ["Running"]
     await found.end("Failed", 3)
@@ -49,7 +49,7 @@ async def test_a_job_that_runs_and_fails_is_told_with_its_story():
 
 async def test_a_job_that_does_not_ask_costs_nothing():
     for asks, defaults in ({}, SITE), (ASKS, JobDefaults()), ({"trainshed.dev/notify": ""}, SITE):
-        found = Told(asks, defaults)
+        found = NotifiedJob(asks, defaults)
         await found.harness.run_all()
         reads = len(found.world.reads)
         assert await found.send() == []
@@ -58,14 +58,14 @@ async def test_a_job_that_does_not_ask_costs_nothing():
     assert "event NotifyDisabled" not in found.world.writes
 
 
-async def test_a_job_that_asks_in_vain_is_told_so():
-    found = Told(defaults=JobDefaults())
+async def test_a_job_that_asks_in_vain_has_an_event():
+    found = NotifiedJob(defaults=JobDefaults())
     await found.harness.run_all()
     await found.harness.recorder.flush()
     assert "event NotifyDisabled" in found.world.writes
 
 
-async def test_a_state_is_told_once_however_often_it_is_reconciled_and_by_however_many_operators():
+async def test_a_state_is_sent_once_however_often_it_is_reconciled_and_by_however_many_operators():
     found = await a_running_job()
     for _ in range(3):
         await found.send()
@@ -75,7 +75,7 @@ async def test_a_state_is_told_once_however_often_it_is_reconciled_and_by_howeve
 
 
 @pytest.mark.parametrize("fault", ["before", "after"])
-async def test_after_a_crash_at_the_write_nothing_is_told_twice(fault: str):
+async def test_after_a_crash_at_the_write_nothing_is_sent_twice(fault: str):
     found = await a_running_job()
     error = asyncio.CancelledError()
     if fault == "after":
@@ -98,7 +98,7 @@ async def test_after_a_crash_at_the_write_nothing_is_told_twice(fault: str):
     assert await found.send() == (["Running"] if fault == "before" else [])
 
 
-async def test_after_a_lost_answer_it_is_told_once():
+async def test_after_a_lost_response_a_message_is_sent_once():
     found = await a_running_job()
     found.world.lose_response("store_status")
     assert (await found.send(), found.results()) == (["Running"], {"Sent": 1})
@@ -182,7 +182,7 @@ async def test_a_crd_without_the_field_sends_nothing():
 
 
 @pytest.mark.parametrize(
-    ("faults", "told", "results"),
+    ("faults", "sent", "results"),
     [
         ([NotSent("it answers 503", again=True, wait=0.01)] * 2, 1, {"Sent": 1}),
         ([NotSent("it cannot be connected to", again=True)] * 9, 0, {"Failed": 1}),
@@ -190,20 +190,20 @@ async def test_a_crd_without_the_field_sends_nothing():
         ([NotSent("it answers 404")], 0, {"Failed": 1}),
     ],
 )
-async def test_a_request_is_repeated_only_if_the_webhook_has_not_got_it(faults: list, told: int, results: dict):
+async def test_a_request_is_repeated_only_if_the_webhook_has_not_got_it(faults: list, sent: int, results: dict):
     found = await a_running_job()
     found.team.faults = list(faults)
-    assert len(await found.send()) == told
+    assert len(await found.send()) == sent
     assert found.results() == results
-    assert [reason for reason, _ in found.events] == ["NotifyFailed"] * (1 - told)
+    assert [reason for reason, _ in found.events] == ["NotifyFailed"] * (1 - sent)
     assert "secret" not in str(found.events)
     found.team.faults = []
     found.start()
     await found.harness.reconcile(2, seconds=10)
-    assert len(await found.send()) == told
+    assert len(await found.send()) == sent
 
 
-async def test_an_unknown_webhook_is_told_to_the_user_and_nothing_is_stored():
+async def test_an_unknown_webhook_has_an_event_and_nothing_is_stored():
     found = await a_running_job(annotations={"trainshed.dev/notify": "other"})
     assert await found.send() == []
     assert [reason for reason, _ in found.events] == ["NotifyUnknown"]
@@ -211,14 +211,14 @@ async def test_an_unknown_webhook_is_told_to_the_user_and_nothing_is_stored():
     assert found.results() == {"Unknown": 1}
 
 
-async def test_a_webhook_of_no_use_is_told_to_the_user():
+async def test_an_invalid_webhook_has_an_event():
     found = await a_running_job()
     found.team.known = BadWebhook("its format is none of json")
     assert await found.send() == []
     assert (found.events[0][0], found.results()) == ("NotifyFailed", {"Invalid": 1})
 
 
-async def test_a_job_that_is_deleted_at_its_end_is_told_all_the_same():
+async def test_the_end_of_a_job_that_is_deleted_at_once_is_sent_all_the_same():
     found = await a_running_job(ttlSecondsAfterFinished=0)
     await found.send()
     await found.end("Succeeded", 0)
@@ -226,7 +226,7 @@ async def test_a_job_that_is_deleted_at_its_end_is_told_all_the_same():
     assert await found.send() == ["Running", "Succeeded"]
 
 
-async def test_a_job_that_is_deleted_while_its_fact_is_stored_is_told():
+async def test_a_message_is_sent_even_if_its_job_is_deleted_while_the_status_is_stored():
     found = await a_running_job()
     store = found.world.store_status
 
@@ -238,7 +238,7 @@ async def test_a_job_that_is_deleted_while_its_fact_is_stored_is_told():
     assert await found.send() == ["Running"]
 
 
-async def test_who_has_led_before_does_not_tell_of_a_deleted_job():
+async def test_an_operator_that_led_before_sends_nothing_about_a_deleted_job():
     found = await a_running_job()
     (item,) = found.notifier._waiting["team"].values()
     found.notifier.step_down()
@@ -248,7 +248,7 @@ async def test_who_has_led_before_does_not_tell_of_a_deleted_job():
     assert found.team.got == []
 
 
-async def test_a_restart_within_the_time_waits_and_is_told_if_it_lasts():
+async def test_a_restart_soon_after_another_is_sent_later_if_it_lasts():
     found = await a_running_job(restart="ExitCode")
     now = found.world.now.strftime("%Y-%m-%dT%H:%M:%SZ")
     value = {"state": "Running", "since": now, "id": "x", "restartTime": now}
@@ -270,16 +270,16 @@ async def test_what_is_old_is_no_news():
     assert (await found.send(), found.notifier._waiting) == ([], {})
 
 
-async def test_only_the_chosen_states_are_told():
-    found = Told()
+async def test_only_the_chosen_states_are_sent():
+    found = NotifiedJob()
     found.start(("Failed",))
     await found.harness.run_all()
     await found.end("Failed", 1)
     assert await found.send() == ["Failed"]
 
 
-async def test_a_job_of_a_queue_that_begins_suspended_is_not_told_suspended():
-    found = Told(suspend=True)
+async def test_a_job_of_a_queue_that_begins_suspended_sends_nothing_until_it_runs():
+    found = NotifiedJob(suspend=True)
     await found.harness.reconcile(3, seconds=1)
     assert await found.send() == []
     found.world.edit("TFJob", "mnist", lambda spec: spec["runPolicy"].update(suspend=False))
@@ -337,7 +337,7 @@ def test_a_slow_webhook_delays_no_other_and_the_end_waits_for_what_is_under_way(
         task = asyncio.create_task(found.notifier.run())
         found.world.now += timedelta(seconds=5)
         await asyncio.sleep(5)
-        told = [message["state"] for message in found.team.got]
+        states = [message["state"] for message in found.team.got]
         ending = asyncio.create_task(found.notifier.finish(60))
         await asyncio.sleep(5)
         waits = not ending.done()
@@ -345,6 +345,6 @@ def test_a_slow_webhook_delays_no_other_and_the_end_waits_for_what_is_under_way(
         await ending
         await found.notifier.finish(1)
         task.cancel()
-        return told, slow, waits
+        return states, slow, waits
 
     assert in_virtual_time(story()) == (["Running"], ["slow"], True)

@@ -69,7 +69,7 @@ async def test_a_pod_without_label_is_waited_for_despite_another_refusal():
     assert harness.snapshot().refusal.reason == "LabelRemoved"
 
 
-async def test_only_the_first_refusal_with_a_message_is_news_and_what_was_done_is_always_told():
+async def test_a_repeated_refusal_has_no_message_but_what_was_done_always_has_one():
     harness = Harness(SMALL)
     harness.world.take_name("mnist-worker-0")
     first, second = await harness.reconcile(), await harness.reconcile()

@@ -300,8 +300,8 @@ async def test_a_cancelled_take_loses_no_key(queue):
 
 async def crowd(random: Random, queue: WorkQueue) -> tuple[dict[JobKey, int], dict[JobKey, int]]:
     """Return for each key its last event and its last reconcile, after many events with three workers."""
-    told: dict[JobKey, int] = {}
-    seen: dict[JobKey, int] = {}
+    added: dict[JobKey, int] = {}
+    reconciled: dict[JobKey, int] = {}
     held: set[JobKey] = set()
 
     async def work() -> None:
@@ -309,7 +309,7 @@ async def crowd(random: Random, queue: WorkQueue) -> tuple[dict[JobKey, int], di
             key = await queue.take()
             assert key not in held, "two workers on a key"
             held.add(key)
-            seen[key] = told[key]
+            reconciled[key] = added[key]
             await asyncio.sleep(random.choice([0, 0.001, 0.05]))
             held.discard(key)
             queue.done(key)
@@ -317,7 +317,7 @@ async def crowd(random: Random, queue: WorkQueue) -> tuple[dict[JobKey, int], di
     workers = [asyncio.create_task(work()) for _ in range(3)]
     for event in range(60):
         key = random.choice([A, B, C, JobKey("other", "TFJob", "a")])
-        told[key] = event
+        added[key] = event
         queue.add_later(key, random.choice([0, 0, 0.03]))
         await asyncio.sleep(random.choice([0, 0, 0.01]))
     await asyncio.sleep(10)
@@ -325,14 +325,14 @@ async def crowd(random: Random, queue: WorkQueue) -> tuple[dict[JobKey, int], di
         worker.cancel()
     for result in await asyncio.gather(*workers, return_exceptions=True):
         assert isinstance(result, asyncio.CancelledError), result
-    return told, seen
+    return added, reconciled
 
 
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=50, deadline=None)
 def test_every_event_is_followed_by_a_reconcile(random):
-    told, seen = in_virtual_time(crowd(random, WorkQueue(lambda _seconds: None)))
-    assert seen == told
+    added, reconciled = in_virtual_time(crowd(random, WorkQueue(lambda _seconds: None)))
+    assert reconciled == added
 
 
 def test_events_shorten_the_back_off_after_a_conflict_only_a_little(queue):

@@ -78,7 +78,7 @@ def test_each_decision_is_read_as_it_was_kept_and_made_again():
         assert status_after(one) == planner.plan(snapshot).status
 
 
-def test_nothing_that_containers_are_told_is_kept():
+def test_no_value_that_containers_get_is_kept():
     lines = b"".join(kept(story()))
     assert SECRET.encode() not in lines
     assert {word in lines for word in (b"TOKEN", b"group-name", DISCOVER.encode())} == {True}
@@ -156,7 +156,7 @@ def test_a_report_alone_is_not_worth_keeping():
     assert worth_keeping(run, planner.plan(story()[0]), plan.rule)
 
 
-def test_jobs_of_several_recordings_are_told_apart():
+def test_jobs_of_several_recordings_are_distinguished():
     (first, *_), (other,) = kept(story()), kept([seen(replace(a_job(worker=1, name="other"), uid="uid-2"))])
     found = recordings([first, b"torn", other])
     assert [(one.kind, one.namespace, one.name, len(one.decisions)) for one in found] == [

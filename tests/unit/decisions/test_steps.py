@@ -21,13 +21,13 @@ def kept(*snapshots: Snapshot) -> list[Decision]:
     return decode([encoder.line(one, planner.plan(one)) for one in snapshots])
 
 
-def told(*snapshots: Snapshot):
+def steps_of(*snapshots: Snapshot):
     """Return the steps about some snapshots."""
     return [*steps(kept(*snapshots))]
 
 
-def test_a_failure_is_told_with_its_rule_and_what_followed():
-    begin, failure = told(RUNS, FAILED)
+def test_the_step_of_a_failure_has_its_rule_and_what_followed():
+    begin, failure = steps_of(RUNS, FAILED)
     assert begin.facts == ("the job of 3 replicas has 3 pods, its state is Running",)
     assert failure.facts == (
         "pod mnist-worker-1 is Failed",
@@ -60,13 +60,13 @@ CHANGED = (
 
 @pytest.mark.parametrize(("change", "fact"), CHANGED)
 def test_a_change_is_a_fact(change: dict, fact: str):
-    assert told(RUNS, replace(RUNS, **change))[1].facts == (fact,)
+    assert steps_of(RUNS, replace(RUNS, **change))[1].facts == (fact,)
 
 
 def test_what_is_no_longer_so_is_a_fact():
     suspended = replace(RUNS, job=replace(JOB, policy=replace(JOB.policy, suspend=True)))
     refused = replace(suspended, refusal=ApiRefusal("Forbidden", "quota"))
-    assert told(refused, RUNS)[1].facts == ("the spec no longer says suspend", "the API server accepts pods again")
+    assert steps_of(refused, RUNS)[1].facts == ("the spec no longer says suspend", "the API server accepts pods again")
 
 
 POD = pods_of(JOB)[2]
@@ -85,13 +85,13 @@ OF_PODS = (
 @pytest.mark.parametrize(("change", "fact"), OF_PODS)
 def test_a_change_of_a_pod_is_a_fact(change: dict, fact: str):
     after = replace(RUNS, pods=(*RUNS.pods[:2], replace(POD, **change)))
-    assert fact in told(RUNS, after)[1].facts
+    assert fact in steps_of(RUNS, after)[1].facts
 
 
 def test_a_pod_that_appears_is_named_and_many_are_counted():
     job = a_job(worker=9)
     snapshots = seen(job), replace(seen(job, *pods_of(job)), pods=tuple(pods_of(job)))
-    first, second = told(*snapshots)
+    first, second = steps_of(*snapshots)
     assert "create pods mnist-worker-0" in first.actions[-1]
     assert first.actions[-1].endswith("mnist-worker-5 and 3 more")
     assert second.facts[0].endswith("and 3 more are there, Running")

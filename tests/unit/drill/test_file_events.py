@@ -48,12 +48,12 @@ async def test_only_what_is_appended_has_grown(tmp_path, watched):
     assert changes == [(True, False), (True, False), (False, True), (False, True)]
 
 
-async def test_a_write_is_told_at_once(tmp_path, watched):
-    told: list[Path] = []
-    watched.on_write = told.append
+async def test_a_write_is_reported_at_once(tmp_path, watched):
+    written: list[Path] = []
+    watched.on_write = written.append
     (tmp_path / "file").write_text("x")
     await asyncio.sleep(0.05)
-    assert told[0] == tmp_path / "file"
+    assert written[0] == tmp_path / "file"
 
 
 async def test_a_file_is_complete_with_the_size_of_the_last_one(tmp_path, watched):

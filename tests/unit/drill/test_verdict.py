@@ -284,7 +284,7 @@ def test_a_checkpoint_that_is_written_again_where_it_is_is_no_log():
     assert logs((FileEvent(0, MODEL, CREATE), *again), BASE.reports, FOLDERS) == frozenset()
 
 
-def test_checkpoints_are_told_from_what_a_kubelet_writes():
+def test_checkpoints_are_distinguished_from_what_a_kubelet_writes():
     files = (*saved(9, 19), *saved(5, path="/pods/uid/main.termination", renamed=False), *saved(0.0 - 1))
     kept = found(files, BASE.reports, FOLDERS)
     assert (kept.names, kept.times, kept.renamed, kept.with_pod) == (("model.pt",), (9, 19), True, False)

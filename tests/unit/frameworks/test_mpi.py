@@ -262,7 +262,7 @@ def test_workers_sleep_unless_they_have_something_to_do():
     assert spec(a_run(template=template(["sshd"])), "Worker")["containers"][0]["command"] == ["sshd"]
 
 
-def test_the_launcher_is_told_in_v1s_order_and_then_in_newer_names():
+def test_the_launcher_has_v1s_variables_in_their_order_and_then_those_of_newer_names():
     env = [(entry["name"], entry["value"]) for entry in spec(a_run(), "Launcher")["containers"][0]["env"]]
     assert env[:6] == [
         ("OMPI_MCA_plm_rsh_agent", "/etc/mpi/kubexec.sh"),

@@ -59,8 +59,8 @@ def test_a_worker_that_ends_after_the_launcher_does_no_harm():
 def test_a_success_without_all_workers_is_none():
     decision = plan_for(a_run(), launcher(), worker(0, "Succeeded", code=0, ended=30.0), worker(1), now=at(61))
     assert states(decision.status) == ["Created", "Failed"]
-    told = message(decision.status, "Failed")
-    assert told.startswith("MPIJob m is failed because 1 Worker replica(s) failed. worker-0 exited too early with code")
+    text = message(decision.status, "Failed")
+    assert text.startswith("MPIJob m is failed because 1 Worker replica(s) failed. worker-0 exited too early with code")
     assert "before m-launcher succeeded" in decision.status.failure.termination_message
 
 

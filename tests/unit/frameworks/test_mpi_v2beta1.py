@@ -55,8 +55,8 @@ def test_who_manages_a_job_goes_by_mpi_operators_name():
     ],
 )
 def test_invalid_jobs_are_refused(fields, problem):
-    (told,) = a_run(**fields).problems
-    assert problem in told
+    (text,) = a_run(**fields).problems
+    assert problem in text
 
 
 def test_a_launcher_may_be_alone():
@@ -177,7 +177,7 @@ def test_the_launcher_finds_its_configuration():
 
 
 @pytest.mark.parametrize(
-    ("implementation", "told"),
+    ("implementation", "variables"),
     [
         (
             "OpenMPI",
@@ -208,9 +208,9 @@ def test_the_launcher_finds_its_configuration():
         ),
     ],
 )
-def test_the_launcher_is_told_what_its_mpi_reads(implementation, told):
+def test_the_launcher_gets_the_variables_that_its_mpi_reads(implementation, variables):
     job = a_run(mpiImplementation=implementation, slotsPerWorker=3, runLauncherAsWorker=True)
-    assert env(job, "Launcher") == {"K_MPI_JOB_ROLE": "launcher", **told}
+    assert env(job, "Launcher") == {"K_MPI_JOB_ROLE": "launcher", **variables}
 
 
 def test_the_launcher_comes_when_its_workers_are_ready_if_the_spec_says_so():

@@ -29,7 +29,7 @@ def listening(job, port):
     ("index", "meeting"),
     [(0, [POD_IP, "PADDLE_MASTER=$(POD_IP_DUMMY):37777"]), (1, ["PADDLE_MASTER=pd-worker-0:37777"])],
 )
-def test_peers_meet_at_worker_0_which_is_told_its_own_ip(index, meeting):
+def test_peers_meet_at_worker_0_which_gets_its_own_ip(index, meeting):
     assert env(listening(COLLECTIVE, 37777), "Worker", index) == [
         "PYTHONUNBUFFERED=1",
         "PADDLE_JOB_ID=pd",

@@ -76,7 +76,7 @@ def test_members_of_a_dynamic_cluster_know_only_whom_they_need(role, index, clus
     assert config(job, role, index) == f'{{"cluster":{cluster},"task":{task}}}'
 
 
-def test_a_dynamic_worker_without_servers_is_told_of_none():
+def test_the_config_of_a_dynamic_worker_without_servers_has_none():
     assert '"ps":null' in config(a_job(worker=2, options=DYNAMIC), "Worker", 0)
 
 

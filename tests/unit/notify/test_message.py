@@ -30,7 +30,7 @@ def test_a_message_is_bounded_however_long_the_story_is(form: str):
     assert max((len(block["text"]["text"]) for block in blocks), default=0) <= 9 * 4 * 250
 
 
-def test_plain_json_has_the_story_as_it_is_told():
+def test_plain_json_has_the_whole_story():
     found = json.loads(encoded(a_message("TFJob ml/mnist has failed.", ("worker-0 failed",)), "json"))
     assert found == {
         "id": "id-1",

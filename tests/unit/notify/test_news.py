@@ -34,12 +34,12 @@ def a_status(*kinds: ConditionType, since: datetime = T0, before: tuple[Conditio
         (a_status(ConditionType.FAILED, ConditionType.STALLED), "Failed"),
     ],
 )
-def test_the_state_that_is_told(status: Status, state: str | None):
+def test_current_returns_the_state_of_which_a_message_is_sent(status: Status, state: str | None):
     found = current(status)
     assert (found.state if found else None) == state
 
 
-def test_a_job_that_crashes_for_hours_is_told_of_at_most_twice_in_ten_minutes():
+def test_a_job_that_crashes_for_hours_has_few_messages_in_ten_minutes():
     told, times = None, []
     for minute in range(240):
         now = T0 + minute * MINUTE
@@ -67,7 +67,7 @@ def test_a_job_that_crashes_for_hours_is_told_of_at_most_twice_in_ten_minutes():
         (News("Failed", T0 - MAX_AGE - MINUTE), None, None),
     ],
 )
-def test_when_a_state_is_told(news: News, told: Notified | None, wait: timedelta | None):
+def test_due_returns_when_a_message_is_sent(news: News, told: Notified | None, wait: timedelta | None):
     assert due(news, told, T0, NOTIFY_STATES) == (None if wait is None else T0 + wait)
 
 

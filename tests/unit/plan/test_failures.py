@@ -20,7 +20,7 @@ from trainshed.plan.failures import (
 )
 
 
-def told(pod):
+def classified(pod):
     found = failure(pod, "tensorflow", at(99))
     return found and (found.kind, found.reason, found.exit_code)
 
@@ -59,7 +59,7 @@ def told(pod):
     ],
 )
 def test_each_end_has_its_class(pod, expected):
-    assert told(pod) == expected
+    assert classified(pod) == expected
 
 
 @pytest.mark.fault("H3")
@@ -71,12 +71,12 @@ def test_every_reason_has_a_class_of_which_there_are_three(reason):
 @pytest.mark.parametrize("resource", ["cpu", "memory", "pods", "ephemeral-storage", "nvidia.com/gpu"])
 def test_too_little_of_anything_on_a_node_is_the_infrastructures(resource):
     pod = a_pod("worker-0", "Failed", reason=f"OutOf{resource}", containers=())
-    assert told(pod) == ("Infrastructure", f"OutOf{resource}", None)
+    assert classified(pod) == ("Infrastructure", f"OutOf{resource}", None)
 
 
 @pytest.mark.fault("H3")
 def test_whoever_marks_a_pod_as_the_target_of_a_disruption_is_believed_whatever_his_reason():
-    assert told(a_pod("worker-0", "Failed", code=137, disruption="SomethingNew")) == (
+    assert classified(a_pod("worker-0", "Failed", code=137, disruption="SomethingNew")) == (
         "Disruption",
         "SomethingNew",
         None,
@@ -93,10 +93,10 @@ def test_whoever_marks_a_pod_as_the_target_of_a_disruption_is_believed_whatever_
 )
 def test_a_pod_evicted_for_using_more_disk_than_it_may_is_its_own_fault(message):
     pod = a_pod("worker-0", "Failed", code=137, reason="Evicted", message=message)
-    assert told(pod) == ("Application", "Evicted", None)
+    assert classified(pod) == ("Application", "Evicted", None)
     low = "The node was low on resource: memory. Container tensorflow was using 2Gi, which exceeds its request of 1Gi. "
-    assert told(replace(pod, message=low))[0] == "Disruption", "kubelets before 1.26 do not say DisruptionTarget"
-    assert told(replace(pod, disruption="TerminationByKubelet"))[0] == "Disruption"
+    assert classified(replace(pod, message=low))[0] == "Disruption", "kubelets before 1.26 do not say DisruptionTarget"
+    assert classified(replace(pod, disruption="TerminationByKubelet"))[0] == "Disruption"
 
 
 @pytest.mark.parametrize(
@@ -120,25 +120,25 @@ def test_of_a_pod_that_a_kubelet_removes_its_exact_reason_and_words_are_known(re
 @pytest.mark.fault("H6")
 def test_an_exit_code_that_is_not_the_programs_is_none():
     for reason in ("StartError", "ContainerCannotRun"):
-        assert told(a_pod("worker-0", "Failed", code=128, why=reason)) == ("Application", reason, None)
+        assert classified(a_pod("worker-0", "Failed", code=128, why=reason)) == ("Application", reason, None)
     lost = a_pod("worker-0", "Failed", code=137, why="ContainerStatusUnknown")
-    assert told(lost) == ("Infrastructure", "ContainerStatusUnknown", None)
+    assert classified(lost) == ("Infrastructure", "ContainerStatusUnknown", None)
     late = a_pod("worker-0", "Failed", code=137, reason="DeadlineExceeded")
-    assert told(late) == ("Application", "DeadlineExceeded", None)
+    assert classified(late) == ("Application", "DeadlineExceeded", None)
 
 
 def test_a_pod_that_had_failed_before_it_was_deleted_has_failed():
     pod = a_pod("worker-0", "Failed", code=1, ended=5, deleting=True, deletion_timestamp=at(40), grace=30)
-    told_again = replace(pod, deletion_timestamp=at(10), grace=0)
+    without_grace = replace(pod, deletion_timestamp=at(10), grace=0)
     killed = a_pod("worker-0", "Failed", code=143, ended=5, deleting=True, deletion_timestamp=at(10))
-    assert told(pod) == ("Application", "Error", 1)
-    assert told(replace(pod, deletion_timestamp=at(35))) == ("Disruption", "Deleted", None), (
+    assert classified(pod) == ("Application", "Error", 1)
+    assert classified(replace(pod, deletion_timestamp=at(35))) == ("Disruption", "Deleted", None), (
         "in the same second: who knows"
     )
-    assert told(told_again) == ("Application", "Error", 1), "the kubelet's last word takes the grace away"
-    assert told(killed) == ("Disruption", "Deleted", None), "and the first word was before its end"
-    assert told(replace(pod, reason="Evicted"))[0] == "Disruption"
-    assert told(replace(pod, phase=Phase.RUNNING))[0] == "Disruption"
+    assert classified(without_grace) == ("Application", "Error", 1), "the kubelet's last word takes the grace away"
+    assert classified(killed) == ("Disruption", "Deleted", None), "and the first word was before its end"
+    assert classified(replace(pod, reason="Evicted"))[0] == "Disruption"
+    assert classified(replace(pod, phase=Phase.RUNNING))[0] == "Disruption"
     assert failure(replace(pod, deletion_timestamp=at(32)), "tensorflow", at(99)).time == at(5)
     assert failure(
         a_pod("worker-0", deleting=True, deletion_timestamp=at(32), grace=30), "tensorflow", at(99)
@@ -149,17 +149,17 @@ def test_a_condition_dates_an_eviction_whose_grace_is_forgotten():
     last_word = a_pod(
         "worker-0", "Failed", code=1, ended=5, deleting=True, deletion_timestamp=at(10), disruption="Drain"
     )
-    assert told(replace(last_word, disrupted=at(5))) == ("Disruption", "Drain", None)
-    assert told(replace(last_word, disrupted=at(6))) == ("Application", "Error", 1), "it had failed before"
-    assert told(replace(last_word, disrupted=at(11))) == ("Application", "Error", 1), "it was deleted before"
+    assert classified(replace(last_word, disrupted=at(5))) == ("Disruption", "Drain", None)
+    assert classified(replace(last_word, disrupted=at(6))) == ("Application", "Error", 1), "it had failed before"
+    assert classified(replace(last_word, disrupted=at(11))) == ("Application", "Error", 1), "it was deleted before"
 
 
 @pytest.mark.fault("H13")
 def test_the_frameworks_own_container_decides_and_no_other():
     sidecar, own = Container("sidecar", exit_code=9), Container("tensorflow", exit_code=3)
-    assert told(a_pod("worker-0", "Failed", containers=(sidecar, own))) == ("Application", "Error", 3)
+    assert classified(a_pod("worker-0", "Failed", containers=(sidecar, own))) == ("Application", "Error", 3)
     running = Container("tensorflow")
-    assert told(a_pod("worker-0", "Failed", containers=(sidecar, running))) == (
+    assert classified(a_pod("worker-0", "Failed", containers=(sidecar, running))) == (
         "Infrastructure",
         "ExitCodeUnknown",
         None,
@@ -170,7 +170,7 @@ def test_the_frameworks_own_container_decides_and_no_other():
 def test_an_init_container_that_failed_is_named_and_a_sidecar_never():
     mesh, setup = Container("mesh", init=True, sidecar=True, exit_code=137), Container("setup", init=True, exit_code=4)
     pod = a_pod("worker-0", "Failed", containers=(mesh, setup, Container("tensorflow", waiting=True)))
-    assert told(pod) == ("Application", "Error", 4)
+    assert classified(pod) == ("Application", "Error", 4)
     assert failure(pod, "tensorflow", at(99)).container == "setup"
 
 

@@ -48,7 +48,7 @@ def test_somebody_elses_group_lets_nobody_in():
 
 def test_why_a_job_waits_is_in_a_condition():
     job = a_gang()
-    told = [
+    conditions = [
         {"type": "Scheduled", "status": "True", "reason": "tasks in gang are ready to be scheduled"},
         {
             "type": "Unschedulable",
@@ -60,7 +60,7 @@ def test_why_a_job_waits_is_in_a_condition():
         {"type": "Scheduled", "status": "True", "reason": "x"},
         "no condition at all",
     ]
-    status = decided(job, group=a_group(job, "Pending", conditions=told)).status
+    status = decided(job, group=a_group(job, "Pending", conditions=conditions)).status
     blocked = next(condition for condition in status.conditions if condition.type == "Blocked")
     assert blocked.reason == "WaitingForPodGroup"
     why = "its phase is Pending (NotEnoughResources: 3/3 tasks)"

@@ -347,8 +347,8 @@ def test_what_a_node_says_is_read_before_a_job_that_hangs_there_restarts(reads, 
     snapshot = replace(snapshot, signs=still(0, LATE))
     assert plan(snapshot).nodes_to_read == names
     xid = NodeReport("node-b", (NodeProblem("XID 79", at(550)),))
-    told = plan(replace(snapshot, node_reports={"node-b": xid})).status.failure
-    assert "worker-0 on node-b made no progress 11m after start (node-b failed meanwhile: XID 79)" in told.message
+    failure = plan(replace(snapshot, node_reports={"node-b": xid})).status.failure
+    assert "worker-0 on node-b made no progress 11m after start (node-b failed meanwhile: XID 79)" in failure.message
 
 
 def a_scoped(scope: str):

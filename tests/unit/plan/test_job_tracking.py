@@ -102,7 +102,7 @@ def test_a_pod_that_loses_its_seat_is_let_go():
     assert released(after(a_pod("worker-0", container="jax"), surplus, job=job)) == ["mnist-worker-1"]
 
 
-def test_whoever_asks_for_it_where_it_is_not_to_be_had_is_told_so():
+def test_a_job_that_asks_for_tracked_results_in_vain_has_an_event():
     asked = replace(JOB, track_results=False, annotations={"trainshed.dev/track-results": "true"})
     assert "ResultTrackingDisabled" in event_reasons(after(job=asked))
     enabled = plan_for(asked, *pods_of(asked), status=running(asked), job_defaults=JobDefaults(track_results=True))

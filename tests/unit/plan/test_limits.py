@@ -130,7 +130,7 @@ def test_restarts_in_the_column_are_those_that_count_and_those_of_containers():
     assert (columns["restarts"], columns["totalRestarts"]) == (2, 9)
 
 
-def test_a_limit_that_several_failures_exceed_at_once_is_told_as_it_is():
+def test_a_message_says_how_far_several_failures_exceed_the_limit_at_once():
     job = a_job(worker=2, restart="ExitCode", scope="Replica", policy=run_policy(backoff_limit=2))
     status = replace(running(job), retries=Retries(used=1))
     dead = [a_pod(f"worker-{index}", "Failed", code=137, ended=20.0 * index) for index in range(2)]

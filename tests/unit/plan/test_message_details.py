@@ -20,7 +20,7 @@ def ended(replica="worker-1", code=137, at_=14.0, **fields):
     return a_pod(replica, "Failed", code=code, ended=at_, node="node-a", container=container, **fields)
 
 
-def told(job: Job, *pods, kind="Restarting", now=14.0, status=None) -> str:
+def details(job: Job, *pods, kind="Restarting", now=14.0, status=None) -> str:
     """Return the details after v1's sentence when these pods are among the others."""
     decision = plan_for(job, *pods_of(job, *pods), status=status or running(job), now=at(now))
     words = message(decision.status, kind)
@@ -33,13 +33,13 @@ def test_the_whole_story_of_a_restart_is_one_sentence():
     followers = (ended("worker-0", 1, 15.0), ended("worker-2", 1, 15.0), ended("master-0", 1, 16.0))
     expected = "worker-1 on node-a was OOMKilled (limit 2Gi) 14s after start; 3 other replicas failed afterwards; "
     assert (
-        told(job, ended(why="OOMKilled"), *followers, now=16)
+        details(job, ended(why="OOMKilled"), *followers, now=16)
         == f"{expected}restarting all 4 replicas now (restart 1 of 2)"
     )
 
 
-def test_the_last_words_of_who_failed_are_told():
-    words = told(DDP, ended(code=138, words="Traceback ...\nValueError: no\n"))
+def test_a_message_has_the_last_line_of_the_replica_that_failed():
+    words = details(DDP, ended(code=138, words="Traceback ...\nValueError: no\n"))
     assert words.startswith(
         "worker-1 on node-a was killed by SIGUSR1 (138) 14s after start; its last line: ValueError: no; restarting"
     )
@@ -54,46 +54,48 @@ def test_the_last_words_of_who_failed_are_told():
         ({"why": "OOMKilled"}, "; its last line: "),
     ],
 )
-def test_what_a_killed_program_printed_last_is_not_told_as_the_cause(end: dict, joint: str):
-    assert re.search(rf"(after start|after 14s){joint}loading; restarting", told(DDP, ended(words="loading", **end)))
+def test_what_a_killed_program_printed_last_is_not_called_the_cause(end: dict, joint: str):
+    assert re.search(rf"(after start|after 14s){joint}loading; restarting", details(DDP, ended(words="loading", **end)))
 
 
 def test_one_follower_is_one():
-    assert "; 1 other replica failed afterwards; " in told(DDP, ended(), ended("worker-0", 1, 15.0), now=15)
+    assert "; 1 other replica failed afterwards; " in details(DDP, ended(), ended("worker-0", 1, 15.0), now=15)
 
 
 def test_a_disruption_is_not_counted_and_costs_no_pause():
     pod = a_pod("worker-1", "Failed", reason="Evicted", node="node-a", container="pytorch")
     expected = "worker-1 on node-a was evicted by the kubelet 14s after start; restarting all 4 "
-    assert told(DDP, pod) == f"{expected}replicas now (not counted against backoffLimit)"
+    assert details(DDP, pod) == f"{expected}replicas now (not counted against backoffLimit)"
 
 
 def alone(**fields) -> Job:
     return a_job("PyTorchJob", master=1, restart="ExitCode", **fields)
 
 
-def test_who_is_restarted_is_told_by_the_scope():
-    assert "restarting it now (restart 1)" in told(alone(), ended("master-0"))
-    assert "restarting it now (restart 1)" in told(replace(alone(), scope=RestartScope.ROLE), ended("master-0"))
+def test_a_message_says_which_replicas_the_scope_restarts():
+    assert "restarting it now (restart 1)" in details(alone(), ended("master-0"))
+    assert "restarting it now (restart 1)" in details(replace(alone(), scope=RestartScope.ROLE), ended("master-0"))
     role = replace(DDP, scope=RestartScope.ROLE)
-    assert "restarting all 3 Worker replicas now (restart 1 of 2)" in told(role, ended(), a_pod("master-0", "Pending"))
+    assert "restarting all 3 Worker replicas now (restart 1 of 2)" in details(
+        role, ended(), a_pod("master-0", "Pending")
+    )
     tensorflow = {"container": "tensorflow"}
     chief = a_pod("chief-0", "Pending", **tensorflow)
-    assert "restarting it now (restart 1)" in told(PS, ended(**tensorflow), chief)
+    assert "restarting it now (restart 1)" in details(PS, ended(**tensorflow), chief)
     both = (ended(**tensorflow), ended("worker-2", **tensorflow), chief)
-    assert "; 1 other replica failed afterwards; restarting these 2 replicas now (restart 1)" in told(PS, *both)
+    assert "; 1 other replica failed afterwards; restarting these 2 replicas now (restart 1)" in details(PS, *both)
 
 
 def test_a_member_that_follows_another_says_whom():
     fields = {"container": "tensorflow"}
     first = plan_for(PS, *pods_of(PS, ended("ps-0", **fields)), status=running(PS), now=at(14)).status
     pods = (ended("ps-0", **fields), ended("chief-0", 1, 16.0, **fields))
-    words = told(PS, *pods, now=16, status=first)
+    words = details(PS, *pods, now=16, status=first)
     assert words.startswith("chief-0 on node-a exited with code 1 after 16s, caused by the failure of ps-0; ")
     assert words.endswith("; restarting it now (not counted against backoffLimit)")
 
 
-def test_the_last_try_is_told_with_what_it_came_to():
+def test_a_message_names_the_failure_of_the_last_try():
     status = running(DDP)
     for attempt in range(2):
         pods = [replace(pod, attempt=attempt) for pod in pods_of(DDP, ended(at_=700.0 * attempt))]
@@ -121,13 +123,13 @@ def test_containers_that_the_kubelet_restarted_too_often_are_counted():
 
 
 def test_a_failure_that_may_not_be_tried_again_says_why():
-    words = told(DDP, ended(code=1), kind="Failed", now=30)
+    words = details(DDP, ended(code=1), kind="Failed", now=30)
     expected = "worker-1 on node-a exited with code 1 after 14s; restartPolicy ExitCode retries only exit codes 128"
     assert words == f"{expected} and above"
     never = a_job("PyTorchJob", master=1, worker=1)
-    assert told(never, ended("worker-0"), kind="Failed", now=30).endswith(" after start; restartPolicy is Never")
+    assert details(never, ended("worker-0"), kind="Failed", now=30).endswith(" after start; restartPolicy is Never")
     gone = a_pod("worker-0", deleting=True, container="pytorch")
-    words = told(replace(never, fail_on_disruption=True), gone, kind="Failed", now=30)
+    words = details(replace(never, fail_on_disruption=True), gone, kind="Failed", now=30)
     assert words == "worker-0 was deleted 30s after start; trainshed.dev/on-disruption is Fail"
 
 

@@ -32,7 +32,7 @@ def notes_of(*pods, job=None):
 
 
 @pytest.mark.fault("H11")
-def test_a_waiting_container_is_told_of_once_for_each_reason():
+def test_a_waiting_container_has_one_event_for_each_reason():
     container = Container("tensorflow", waiting=True, reason="ErrImagePull", message="no such image")
     (note,) = notes_of(a_pod("worker-0", "Pending", containers=(container,)))
     assert (note.type, note.reason) == (EventType.WARNING, "ErrImagePull")
@@ -42,7 +42,7 @@ def test_a_waiting_container_is_told_of_once_for_each_reason():
     assert notes_of(a_pod("worker-0", "Pending", containers=(silent,))) == ()
 
 
-def test_a_container_that_ended_badly_in_a_pod_that_goes_on_is_told_of():
+def test_a_container_that_failed_in_a_pod_that_runs_on_has_an_event():
     container = Container("tensorflow", exit_code=9, message="Killed", restarts=2)
     (note,) = notes_of(a_pod("worker-0", containers=(container,)), job=a_job(restart="OnFailure", chief=1, worker=1))
     assert note.message == "Error pod mnist-worker-0 container tensorflow exitCode: 9 terminated message: Killed"
@@ -50,7 +50,7 @@ def test_a_container_that_ended_badly_in_a_pod_that_goes_on_is_told_of():
 
 
 @pytest.mark.parametrize("reason", ["Unschedulable", "SchedulingGated"])
-def test_a_pod_that_finds_no_node_is_told_of(reason):
+def test_a_pod_that_finds_no_node_has_an_event(reason):
     pod = a_pod("worker-0", "Pending", containers=(), unplaced=reason, unschedulable="0/3 nodes are available")
     (note,) = notes_of(pod)
     assert (note.type, note.reason) == (EventType.WARNING, reason)
@@ -58,7 +58,7 @@ def test_a_pod_that_finds_no_node_is_told_of(reason):
     assert note.key == f"worker-0-uid/{reason}"
 
 
-def test_no_more_than_a_few_pods_are_told_of_in_one_look():
+def test_one_plan_has_events_about_a_few_pods_at_most():
     job = a_job(chief=1, worker=40)
     waiting = (
         Container("a", waiting=True, reason="X", message="m"),
@@ -68,7 +68,7 @@ def test_no_more_than_a_few_pods_are_told_of_in_one_look():
     assert len(notes_of(*pods, job=job)) == job_events.MAX_LISTED
 
 
-def test_who_took_a_pod_away_is_told():
+def test_an_event_says_that_the_kubelet_evicted_a_pod():
     notes = notes_of(a_pod("worker-0", "Failed", reason="Evicted", message="low on memory", node="n1", containers=()))
     expected = "Pod mnist-worker-0 on node n1 was evicted by the kubelet: low on memory"
     assert ("Warning", "PodDisrupted", expected) in [(note.type, note.reason, note.message) for note in notes]
@@ -88,7 +88,7 @@ def test_a_fatal_failure_without_an_exit_code_is_a_warning_in_the_words_of_the_c
     )
 
 
-def test_pods_that_exited_together_are_each_told_of_once():
+def test_pods_that_exited_together_have_one_event_each():
     job = a_job("PyTorchJob", master=1, worker=3, restart="ExitCode")
     codes = {"worker-2": 1, "worker-0": 134}
     pods = [a_pod(replica, "Failed", code=code, container="pytorch") for replica, code in codes.items()]
@@ -102,7 +102,7 @@ def test_pods_that_exited_together_are_each_told_of_once():
     assert {note.type for note in exits} == {EventType.WARNING}
 
 
-def test_a_failure_that_changes_nothing_is_told_of_as_well():
+def test_a_failure_that_changes_nothing_has_an_event_as_well():
     job = a_job(chief=1, worker=2, options=TFJobOptions(dynamic_workers=True))
     pods = pods_of(job, a_pod("worker-1", "Failed", code=2))
     decision = plan_for(job, *pods, status=running(job))
@@ -128,18 +128,18 @@ def asking(gang: str = "", **spec):
     return [(note.reason, note.message) for note in first]
 
 
-def test_what_a_template_asks_for_in_vain_is_told_once_when_pods_are_made():
+def test_what_a_template_asks_for_in_vain_has_one_event_when_pods_are_created():
     assert asking() == []
     assert asking(restartPolicy="Always") == [("SetPodTemplateRestartPolicy", IN_VAIN)]
 
 
-def test_a_template_with_another_scheduler_is_told_of_only_with_gang_scheduling():
+def test_a_template_with_another_scheduler_has_an_event_only_with_gang_scheduling():
     assert asking(schedulerName="mine") == []
     assert asking("volcano", schedulerName="volcano") == []
     assert asking("volcano", schedulerName="mine") == [("SetPodTemplateSchedulerName", ANOTHER)]
 
 
-def test_the_end_of_a_gang_is_told_with_the_jobs():
+def test_the_deletion_of_pod_groups_has_the_event_of_the_end_of_the_job():
     groups = (DeleteDependent(VOLCANO_GROUPS, "mnist", "g"), DeleteDependent(CONFIG_MAPS, "mnist", "c"))
     (note,) = job_events.pod_groups_deleted(groups)
     assert (note.type, note.reason) == (EventType.NORMAL, "JobTerminated")
@@ -245,5 +245,5 @@ TURNS = [
 
 
 @pytest.mark.parametrize(("decision", "expected"), TURNS)
-def test_each_turn_of_a_job_is_told_in_v1s_words(decision, expected):
+def test_each_change_of_a_job_has_an_event_in_v1s_words(decision, expected):
     assert [(note.type, note.reason, note.message) for note in decision.events] == expected

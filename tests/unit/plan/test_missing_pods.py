@@ -41,7 +41,7 @@ def test_those_who_ran_and_are_not_there_have_vanished():
     assert pods_to_verify(seen(DDP, *some, status=never_made)) == ()
 
 
-def test_before_all_restart_whoever_is_missing_is_asked_for_though_the_status_has_not_told_of_it():
+def test_before_all_restart_missing_pods_are_verified_though_the_status_has_not_counted_them():
     job = a_job("JAXJob", worker=3, restart="Always")
     early = plan_for(job, a_pod("worker-1", container="jax")).status
     failed = a_pod("worker-1", "Failed", code=1, container="jax")

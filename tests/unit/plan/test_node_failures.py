@@ -1,4 +1,4 @@
-"""What a node says decides the class of a failure if it began while the replica ran there; else it is only told."""
+"""What a node says decides the class of a failure if it began while the replica ran there; else it is only reported."""
 
 from __future__ import annotations
 

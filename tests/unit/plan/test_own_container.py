@@ -151,8 +151,8 @@ def test_a_looping_sidecar_is_named_once_and_blocks_nothing(kind, injection):
         kind, job, pods_of(job, with_others(calm, (looping("", 30),), injection), "Running"), first.status, 90
     )
     assert later.status.waiting == first.status.waiting, "its restarts are no news"
-    told = [{event.key for event in found.events if name in event.message} for found in (first, later)]
-    assert told[0] == told[1] != set()
+    keys = [{event.key for event in found.events if name in event.message} for found in (first, later)]
+    assert keys[0] == keys[1] != set()
     assert plan_for(kind, job, pods_of(job, (calm,), "Running"), later.status, 95).status.waiting == ()
 
 

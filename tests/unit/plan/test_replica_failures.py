@@ -16,7 +16,9 @@ LIMITED = {"spec": {"containers": [{"name": "tensorflow", "resources": {"limits"
 PROBED = {"spec": {"containers": [{"name": "tensorflow", "livenessProbe": {"periodSeconds": 5}}]}}
 
 
-def told(reason="Error", code=1, *, pod=None, kind="Application", template=None, node="node-a", words="") -> Failure:
+def worker_failure(
+    reason="Error", code=1, *, pod=None, kind="Application", template=None, node="node-a", words=""
+) -> Failure:
     """Return the complete failure of worker 1."""
     job = a_job(chief=1, worker=2, **({"template": template} if template else {}))
     pods = [pod or a_pod("worker-1", "Failed", code=code, ended=14.0, node=node)]
@@ -45,11 +47,13 @@ def told(reason="Error", code=1, *, pod=None, kind="Application", template=None,
 )
 def test_what_a_program_did_is_said_in_words(reason, code, template, expected):
     pod = a_pod("worker-1", "Failed", code=code, ended=14.0)
-    assert told(reason, code, template=template, pod=pod).message == f"worker-1 on node-a {expected}"
+    assert worker_failure(reason, code, template=template, pod=pod).message == f"worker-1 on node-a {expected}"
 
 
 def test_a_probe_that_killed_a_container_is_named_in_place_of_the_signal():
-    found = replica_failures.by_probe(told("Error", 137, template=PROBED), "Liveness probe failed: no such file")
+    found = replica_failures.by_probe(
+        worker_failure("Error", 137, template=PROBED), "Liveness probe failed: no such file"
+    )
     assert (
         found
         == "worker-1 on node-a was killed by the kubelet, as its liveness probe failed (SIGKILL, 137), 14s after start"
@@ -66,14 +70,14 @@ def test_a_probe_that_killed_a_container_is_named_in_place_of_the_signal():
 )
 def test_what_was_done_to_it_is_said_in_words(kind, reason, expected):
     pod = a_pod("worker-1", "Failed", containers=())
-    assert told(reason, None, kind=kind, pod=pod).message == f"worker-1 on node-a {expected}"
+    assert worker_failure(reason, None, kind=kind, pod=pod).message == f"worker-1 on node-a {expected}"
     ran = a_pod("worker-1", deleting=True)
-    assert told(reason, None, kind=kind, pod=ran).message == f"worker-1 on node-a {expected} 14s after start"
+    assert worker_failure(reason, None, kind=kind, pod=ran).message == f"worker-1 on node-a {expected} 14s after start"
 
 
 def test_what_never_ran_could_not_be_started():
     pod = a_pod("worker-1", "Failed", code=128, ended=14.0, started=-2e9)
-    assert told("StartError", None, pod=pod, words="no such file").message == (
+    assert worker_failure("StartError", None, pod=pod, words="no such file").message == (
         "worker-1 on node-a could not be started (StartError)"
     )
 
@@ -83,12 +87,14 @@ def test_another_container_is_named_with_its_own_limit():
     template = {"spec": {"containers": [{"name": "tensorflow"}], "initContainers": [fetch, "nonsense"]}}
     ended = Container("fetch", init=True, exit_code=137, reason="OOMKilled", started=at(10), finished=at(14))
     waiting = Container("tensorflow", waiting=True, reason="PodInitializing")
-    failure = told("OOMKilled", 137, template=template, pod=a_pod("worker-1", "Failed", containers=(ended, waiting)))
+    failure = worker_failure(
+        "OOMKilled", 137, template=template, pod=a_pod("worker-1", "Failed", containers=(ended, waiting))
+    )
     assert failure.message == "container fetch of worker-1 on node-a was OOMKilled (limit 1024) 4s after start"
     assert (failure.container, failure.ran, failure.replica) == ("fetch", 4, "worker-1")
 
 
-def test_a_member_without_pod_and_without_node_is_told_of_as_well():
+def test_a_failure_without_pod_and_without_node_has_a_message_as_well():
     job = a_job(chief=1, worker=2, template={"spec": {}})
     lost = Failure("mnist-worker-1", "Disruption", "PodDisappeared", None, "", "", at(14))
     assert replica_failures.with_message(Facts(seen(job)), WORKER, lost).message == "worker-1 disappeared"
@@ -99,10 +105,10 @@ def test_a_member_without_pod_and_without_node_is_told_of_as_well():
 @pytest.mark.parametrize("started", [-2e9, -6.3e10])
 def test_a_start_that_the_runtime_does_not_know_is_left_out(started):
     pod = a_pod("worker-1", "Failed", code=137, ended=14.0, started=started)
-    assert told("ContainerStatusUnknown", 137, kind="Infrastructure", pod=pod).ran is None
+    assert worker_failure("ContainerStatusUnknown", 137, kind="Infrastructure", pod=pod).ran is None
 
 
-def test_of_replicas_that_are_started_again_the_most_restless_is_told_of_and_no_sidecar():
+def test_of_restarted_containers_a_failure_names_that_of_the_framework_and_no_sidecar():
     job = a_job(worker=2, restart="OnFailure")
     mesh = Container("mesh", init=True, sidecar=True, restarts=9, exit_code=1)
     own = Container("tensorflow", restarts=1, exit_code=137, reason="OOMKilled", started=at(3), finished=at(5))
@@ -118,14 +124,14 @@ def test_of_replicas_that_are_started_again_the_most_restless_is_told_of_and_no_
 
 def test_the_last_words_are_cleared_of_a_terminals_colours():
     words = "\x1b[31mTraceback (most recent call last):\x1b[0m\r\n  File\n\x1b]0;title\x07ValueError: no\n"
-    failure = told(words=words)
+    failure = worker_failure(words=words)
     assert failure.termination_message == "Traceback (most recent call last):\n  File\nValueError: no"
     assert replica_failures.sentence(failure) == "worker-1 on node-a exited with code 1 after 14s: ValueError: no"
 
 
 def test_a_sentence_has_one_line_of_the_last_words_that_is_not_too_long():
-    assert replica_failures.sentence(told()) == told().message
-    assert len(replica_failures.sentence(told(words="x" * 5000)).encode()) < phrases.LINE + 100
+    assert replica_failures.sentence(worker_failure()) == worker_failure().message
+    assert len(replica_failures.sentence(worker_failure(words="x" * 5000)).encode()) < phrases.LINE + 100
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_a_restart_is_remembered_with_its_cause():
     )
 
 
-def test_how_many_began_anew_is_told_by_the_scope():
+def test_the_scope_decides_how_many_replicas_a_restart_counts():
     assert after(PS, killed("ps-0")).recent_restarts[0].replicas_restarted == 1
     assert after(replace(PS, scope="Role"), killed("worker-1")).recent_restarts[0].replicas_restarted == 3
 
@@ -55,7 +55,7 @@ def test_what_follows_belongs_to_the_restart_before():
     assert second.failure == first.failure
 
 
-def test_a_follower_whose_cause_is_not_remembered_is_told_of_as_it_is():
+def test_a_follower_whose_cause_is_not_remembered_is_a_restart_of_its_own():
     first = replace(after(PS, killed("ps-0")), recent_restarts=())
     second = after(PS, killed("ps-0"), killed("worker-1", 12.0), status=first, now=13)
     assert [(restart.replica, restart.kind) for restart in second.recent_restarts] == [("worker-1", "Cascading")]
@@ -82,7 +82,7 @@ def test_where_one_is_replaced_alone_the_time_is_its_own():
     assert plan_for(PS, *others, fresh, status=status, now=at(60)).status.recent_restarts[0].recovery_seconds == 16
 
 
-def test_a_job_that_succeeds_at_once_has_its_time_told_too():
+def test_the_restart_of_a_job_that_succeeds_at_once_has_its_time_too():
     status = after(DDP, killed(**TORCH))
     master = a_pod("master-0", "Succeeded", code=0, started=21.0, ended=30.0, attempt=1, **TORCH)
     workers = [pod for pod in recreated(DDP, 20) if "worker" in pod.name]

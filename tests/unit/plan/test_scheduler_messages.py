@@ -20,9 +20,9 @@ def waiting(job, group):
     return decided(job, group=group).status
 
 
-def planned(job, group, seconds, *, told=None, job_defaults=VOLCANO, pods=(), status=None):
+def planned(job, group, seconds, *, scheduler_message=None, job_defaults=VOLCANO, pods=(), status=None):
     snapshot = seen(job, *pods, job_defaults=job_defaults, status=status or waiting(job, group), now=at(seconds))
-    return plan(replace(snapshot, dependents=(group,), scheduler_message=told))
+    return plan(replace(snapshot, dependents=(group,), scheduler_message=scheduler_message))
 
 
 def test_the_events_are_read_when_a_job_has_waited_for_a_while():
@@ -38,17 +38,17 @@ def test_the_events_are_read_when_a_job_has_waited_for_a_while():
     ("read", "again"), [(30, 60), (60, 120), (120, 240), (240, 480), (480, 960), (960, 1560), (1560, 2160)]
 )
 def test_each_read_is_later_than_the_one_before_by_at_most_ten_minutes(read, again):
-    job, told = a_gang(), SchedulerMessage(OVERUSED, at(read))
+    job, scheduler_message = a_gang(), SchedulerMessage(OVERUSED, at(read))
     group = a_group(job, "Pending")
-    assert planned(job, group, again - 1, told=told).events_to_read == ""
-    assert planned(job, group, again - 1, told=told).requeue_at == at(again)
-    assert planned(job, group, again, told=told).events_to_read == "g1"
+    assert planned(job, group, again - 1, scheduler_message=scheduler_message).events_to_read == ""
+    assert planned(job, group, again - 1, scheduler_message=scheduler_message).requeue_at == at(again)
+    assert planned(job, group, again, scheduler_message=scheduler_message).events_to_read == "g1"
 
 
 def test_what_was_read_before_this_wait_does_not_count():
     job = a_gang()
     old = SchedulerMessage(OVERUSED, T0.replace(year=2025))
-    assert planned(job, a_group(job, "Pending"), 30, told=old).events_to_read == "g1"
+    assert planned(job, a_group(job, "Pending"), 30, scheduler_message=old).events_to_read == "g1"
 
 
 def test_nothing_is_read_for_a_job_that_does_not_wait_or_whose_group_says_why():
@@ -64,10 +64,10 @@ def test_nothing_is_read_for_a_job_that_does_not_wait_or_whose_group_says_why():
 def test_the_message_of_the_scheduler_is_in_the_condition():
     job = a_gang()
     group = a_group(job, "Pending")
-    status = planned(job, group, 31, told=SchedulerMessage(OVERUSED, at(30))).status
+    status = planned(job, group, 31, scheduler_message=SchedulerMessage(OVERUSED, at(30))).status
     expected = f"PodGroup mnist has not been admitted: its phase is Pending ({OVERUSED})"
     assert message(status, "Blocked") == expected
-    assert message(planned(job, group, 31, told=SchedulerMessage("", at(30))).status, "Blocked").endswith(
+    assert message(planned(job, group, 31, scheduler_message=SchedulerMessage("", at(30))).status, "Blocked").endswith(
         "its phase is Pending"
     )
 

@@ -139,7 +139,7 @@ def test_a_sidecar_that_runs_holds_nobody_up_and_one_that_does_not_does():
     assert why(pending("worker-1", held, waiting("PodInitializing")))[0] == "image mesh:1 cannot be pulled"
 
 
-def test_a_node_that_has_not_even_begun_is_told_of():
+def test_a_message_says_how_far_the_kubelet_is_with_the_containers():
     assert why(pending(containers=()))[0] == "the kubelet has not reported the containers"
     for reason in ("PodInitializing", ""):
         assert why(pending("worker-1", waiting(reason)))[0] == NOT_CREATED

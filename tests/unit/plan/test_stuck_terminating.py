@@ -23,14 +23,14 @@ def after(seconds, *pods, job=JOB, status=None):
     return plan_for(job, *pods_of(job, *pods), status=status or running(job), now=at(seconds))
 
 
-def told(decision):
+def stuck_events(decision):
     return [note for note in decision.events if note.reason == STUCK]
 
 
 def test_a_pod_that_takes_no_longer_than_its_grace_and_half_a_minute_is_no_news():
     decision = after(59, leaving(), status=after(1, leaving()).status)
     assert "Blocked" not in states(decision.status)
-    assert (told(decision), decision.requeue_at) == ([], at(60))
+    assert (stuck_events(decision), decision.requeue_at) == ([], at(60))
 
 
 @pytest.mark.fault("H4")
@@ -43,11 +43,11 @@ def test_a_pod_whose_node_does_not_answer_is_reported_and_its_place_not_taken():
     )
     assert condition.message.startswith(expected)
     assert "trainshed.dev/force-delete-after" in condition.message
-    (note,) = told(decision)
+    (note,) = stuck_events(decision)
     assert (note.type, note.message, note.key) == ("Warning", condition.message, f"worker-1-uid/{STUCK}")
     assert made(decision) == []
     again = after(500, leaving(), status=decision.status)
-    assert (again.status, told(again)) == (decision.status, [note]), "it is said once, and stays said"
+    assert (again.status, stuck_events(again)) == (decision.status, [note]), "it is said once, and stays said"
 
 
 def test_the_report_is_taken_back_when_the_pod_is_gone_and_others_have_gone_on():
@@ -107,11 +107,11 @@ def test_the_pods_of_jobs_that_are_suspended_or_over_are_seen_off_as_well():
     status = plan_for(suspended, leaving(), status=running(JOB), now=at(1)).status
     for status_then in (status, running(JOB)):
         late = plan_for(suspended, leaving(), status=status_then, now=at(160))
-        assert (len(told(late)), len(forced(late))) == (1, 1)
+        assert (len(stuck_events(late)), len(forced(late))) == (1, 1)
     assert plan_for(suspended, leaving(), status=status, now=at(40)).requeue_at == at(60)
     over = plan_for(JOB, a_pod("master-0", "Succeeded", code=0, container="pytorch"), status=running(JOB)).status
     for ttl in (None, 9999):
         job = replace(JOB, policy=run_policy(ttl=ttl), force_delete_after=120)
         late = plan_for(job, leaving(), status=over, now=at(160))
-        assert (len(told(late)), len(forced(late))) == (1, 1)
+        assert (len(stuck_events(late)), len(forced(late))) == (1, 1)
         assert late.status == over

@@ -55,15 +55,15 @@ def lagging(poll: int, ranks: set[int]) -> list[int]:
 
 def found(ranks: Ranks, polls: int = POLLS, names: Callable[[int], str] = lambda _poll: "a1") -> list[list[int] | None]:
     """The ranks that are named after each answer; the next rank is asked while some are under suspicion."""
-    chance, lags, asked, told = Random(1), None, 0, []
+    chance, lags, asked, named = Random(1), None, 0, []
     for poll in range(1, polls):
         numbers = ranks(poll, asked, chance)
         each = [rank(number, {"AllReduce": count}) for number, count in enumerate(numbers)]
         next_answer = parse(answer(communicator(names(poll), each)), float(poll))
         lags = lags.then(next_answer, RANKS) if lags else Lags.of(next_answer)
         asked = (asked + bool(lags.points)) % RANKS
-        told.append(None if lags.named is None else [one.rank for one in lags.named])
-    return told
+        named.append(None if lags.named is None else [one.rank for one in lags.named])
+    return named
 
 
 @pytest.mark.parametrize(
@@ -86,19 +86,19 @@ def test_ranks_of_a_healthy_job_are_not_named(ranks):
     ids=["one", "most of the time", "two of a node", "many"],
 )
 def test_a_rank_for_which_the_others_wait_again_and_again_is_named(ranks, expected, by):
-    told = found(ranks)
-    assert told[: ENOUGH - 1] == [None] * (ENOUGH - 1)
-    assert expected in told[:by]
-    assert sum(each == expected for each in told[by:]) > 0.7 * len(told[by:])
-    assert all(set(each) <= set(expected) for each in told if each)
+    named = found(ranks)
+    assert named[: ENOUGH - 1] == [None] * (ENOUGH - 1)
+    assert expected in named[:by]
+    assert sum(each == expected for each in named[by:]) > 0.7 * len(named[by:])
+    assert all(set(each) <= set(expected) for each in named if each)
 
 
 def test_the_worst_are_named_first_and_those_that_catch_up_no_more():
-    told = found(lambda poll, _, __: [poll * 100 - lag for lag in (0, 0, 0, 0, 0, 1, 2, 3)])
-    assert told[-1] == [7, 6, 5]
-    told = found(always(3, until=100))
-    assert told[97] == [3]
-    assert told[103] == []
+    named = found(lambda poll, _, __: [poll * 100 - lag for lag in (0, 0, 0, 0, 0, 1, 2, 3)])
+    assert named[-1] == [7, 6, 5]
+    named = found(always(3, until=100))
+    assert named[97] == [3]
+    assert named[103] == []
 
 
 @pytest.mark.parametrize("names", [lambda poll: f"a{poll}", lambda poll: f"a{poll // 5}"], ids=["each", "often"])

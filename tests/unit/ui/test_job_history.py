@@ -60,12 +60,12 @@ def test_a_job_that_stands_still_is_stalled_from_its_last_step_on():
 def test_the_timeline_of_a_job_and_the_bar_of_its_time_have_the_same_sums(name):
     """Of crash loops the kubelet keeps the last runs only."""
     play, now = (BROKEN | WELL)[name]()
-    drawn, told = Counter[str](), Counter[str]()
+    in_timeline, in_bar = Counter[str](), Counter[str]()
     for one in history_of(play, now).spans:
-        drawn[one.act] += one.seconds
+        in_timeline[one.act] += one.seconds
     for part in time_bar.parts(play.file(now).status, at(now)):
-        told[part.act] += part.seconds
-    assert drawn == told
+        in_bar[part.act] += part.seconds
+    assert in_timeline == in_bar
 
 
 def test_a_job_whose_replica_has_failed_for_good_does_not_restart():
@@ -112,7 +112,7 @@ def test_attempts_whose_pods_were_not_seen_are_taken_from_the_status():
     assert rows["worker-0"].marks == ()
 
 
-def test_attempts_whose_pods_were_seen_are_not_told_twice():
+def test_attempts_whose_pods_were_seen_are_not_drawn_twice():
     play, now = WELL["healthy"]()
     acts = {str(span.act) for row in history_of(play, now).rows for span in row.spans}
     assert "Earlier" not in acts

@@ -84,7 +84,7 @@ def test_no_sentence_stands_twice_on_a_page(name):
     assert [part for part, times in again.items() if times > 1] == []
 
 
-def test_a_job_that_trains_but_longer_than_it_may_is_told_what_would_be_enough_and_not_what_was_before():
+def test_the_page_of_a_job_that_trains_too_long_says_which_deadline_is_enough_and_not_what_was_before():
     page = page_of("stopped-too-early")
     assert next(given.get("class") for tag, given in page.elements if tag == "dl") == "causes waiting"
     text = page.text
@@ -130,12 +130,12 @@ def test_a_page_has_no_script_and_no_style_of_its_own_and_its_ids_are_its_own(na
     assert [given for tag, given in found.elements if tag == "style" or "style" in given] == []
 
 
-def test_that_a_job_of_a_queue_is_suspended_is_not_told_besides():
+def test_the_page_of_a_queued_job_does_not_say_besides_that_it_is_suspended():
     assert "is suspended." not in page_of("suspended-by-kueue").text.partition("Asked for")[0]
 
 
 @pytest.mark.parametrize("end", [None, 300])
-def test_of_what_a_container_ended_that_was_started_again_is_still_told_when_the_job_has_succeeded(end):
+def test_the_page_of_a_job_that_succeeded_still_says_why_a_restarted_container_ended(end):
     again = Life("worker-1", started=45, runs=((20, 30, 7, "Error"),), message="ValueError: bad batch", ended=end)
     others = (Life(name, started=22, ended=end) for name in ("master-0", "worker-0", "worker-2"))
     text = Page(job.page(Play(a_document(), (again, *others)).file(400), PageFrame(at(400)))).text
@@ -144,7 +144,7 @@ def test_of_what_a_container_ended_that_was_started_again_is_still_told_when_the
     assert "12:00:30 exited with code 7, and was restarted by the kubelet" in text
 
 
-def test_what_needs_nobody_is_told_quietly():
+def test_advice_for_a_healthy_job_is_not_highlighted():
     found = page_of("healthy")
     assert "advice" not in {given.get("class") for _, given in found.elements}
     assert "What to do" in found.text

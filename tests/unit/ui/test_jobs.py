@@ -64,8 +64,8 @@ def test_a_job_that_runs_and_will_be_stopped_too_early_is_no_good_news():
     late = a_file("late", status={"startTime": "2026-01-01T11:00:00Z", "trainerStatus": report})
     late.document["spec"] = {"runPolicy": {"activeDeadlineSeconds": 7_200}}
     assert [file.address.name for file in chosen((*FILES, late), filters_of({}))][4:6] == ["late", "fine"]
-    told = str(page.row(late, NOW))
-    assert (">Warning<" in told, "activeDeadlineSeconds stops it about" in told) == (True, True)
+    row = str(page.row(late, NOW))
+    assert (">Warning<" in row, "activeDeadlineSeconds stops it about" in row) == (True, True)
     assert ">Warning<" not in str(page.row(FILES[1], NOW))
 
 

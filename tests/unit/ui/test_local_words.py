@@ -25,14 +25,14 @@ def every_advice() -> Iterator[str]:
                 yield text
 
 
-def told(text: str) -> str:
+def local_advice(text: str) -> str:
     line = text.replace("{job}", "pytorchjob/mnist -n ml").replace("{container}", "pytorch")
     return local_story(Story("", (Chapter("What to do", (line,)),)), JOB).chapters[0].lines[0]
 
 
 @pytest.mark.parametrize("text", sorted(set(every_advice())))
 def test_no_advice_names_a_command_for_a_cluster(text: str):
-    assert not re.search(r"trainshed (?!run|lint)|kubectl|API server", told(text).replace("trainshed.dev", ""))
+    assert not re.search(r"trainshed (?!run|lint)|kubectl|API server", local_advice(text).replace("trainshed.dev", ""))
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_no_advice_names_a_command_for_a_cluster(text: str):
     ],
 )
 def test_it_says_what_takes_their_place(text: str, said: str):
-    assert told(text) == said
+    assert local_advice(text) == said

@@ -131,7 +131,7 @@ async def test_a_container_that_has_not_run_has_no_lines(logs: Output):
     assert await texts(logs, LogQuery(10), pod=a_log_pod("worker-9")) == []
 
 
-async def test_the_runs_of_a_container_are_told_apart_in_one_pod_and_in_the_pods_after_it(logs: Output):
+async def test_the_runs_of_a_container_are_distinguished_in_one_pod_and_in_the_pods_after_it(logs: Output):
     for text in ("first", "second"):
         logs.begin(a_pod("w", "uid-1"), "pytorch")
         logs.write(a_pod("w", "uid-1"), "pytorch", text.encode())
@@ -209,7 +209,7 @@ def test_files_outlive_their_pods():
 # ---------------------------------------------------------------------------------------------------------- following
 
 
-def test_a_slow_page_is_told_how_many_lines_were_left_out():
+def test_a_slow_page_gets_the_number_of_lines_that_were_left_out():
     waiting = WaitingLines()
     for number in range(MOST_WAITING + 12_000):
         waiting.add(RawLine("", "w", str(number)))

@@ -117,8 +117,8 @@ def test_the_replica_for_which_the_others_wait_is_marked_by_a_shape_and_in_words
     assert mark.find("title").text.endswith(" is behind, and the others wait for it")
     stopped = next(begin for name, begin, _ in bars(row(drawn(history), "job")) if name == "act-stalled")
     assert float(mark.get("x", "")[:-1]) == pytest.approx(stopped, abs=0.01), "where the training stopped"
-    told = next(one for one in late.iter("svg") if one.get("role") == "img").get("aria-label")
-    assert told.endswith("is behind, and the others wait for it")
+    label = next(one for one in late.iter("svg") if one.get("role") == "img").get("aria-label")
+    assert label.endswith("is behind, and the others wait for it")
     others = [one for one in history.rows if one.name != "worker-1"]
     assert not any(one.behind or one.marks for one in others)
     assert " behind " in "".join(ET.fromstring(str(timeline.legend(history))).itertext())

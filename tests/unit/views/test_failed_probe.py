@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.builders import at
-from support.job_stories import a_training, told
+from support.job_stories import a_training, story_after
 from trainshed.api.status import Failure
 from trainshed.views.attempts import failed_probe, unsaved
 
@@ -55,6 +55,8 @@ def test_it_is_said_that_the_last_checkpoint_was_not_saved_in_the_grace_period(e
     said = "40s ago: master-0 was killed 5 s after SIGTERM, as the 5 s of X were over: the checkpoint was not saved"
     assert unsaved(events, at(100)).startswith(said) if is_said else unsaved(events, at(100)) == ""
     lines = [
-        line for chapter in told(a_training(), unsaved=unsaved(events, at(100))).chapters for line in chapter.lines
+        line
+        for chapter in story_after(a_training(), unsaved=unsaved(events, at(100))).chapters
+        for line in chapter.lines
     ]
     assert any("was not saved in time" in line for line in lines) is is_said

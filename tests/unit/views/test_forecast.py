@@ -44,9 +44,9 @@ def test_the_headline_has_the_verdict_and_the_first_reason(assessments, headline
     assert (as_document(found)["verdict"], as_document(found)["complete"]) == (verdict, HIDDEN not in assessments)
 
 
-def test_the_parts_are_told_in_order():
-    told = tell(forecast(HIDDEN, REFUSED, FULL, ACCEPTED, note="the job is suspended"))
-    assert [(chapter.title, chapter.lines) for chapter in told.chapters] == [
+def test_a_story_has_the_parts_in_their_order():
+    found = tell(forecast(HIDDEN, REFUSED, FULL, ACCEPTED, note="the job is suspended"))
+    assert [(chapter.title, chapter.lines) for chapter in found.chapters] == [
         (
             "Would make",
             (

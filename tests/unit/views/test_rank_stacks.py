@@ -29,14 +29,14 @@ def process(pid: int = 1, parent: int = 0, rank: str = "", frames: tuple[Frame, 
     return PythonProcess(pid, parent, rank=rank, local_rank=rank, threads=threads)
 
 
-def told(*ranks: Rank) -> str:
+def printed(*ranks: Rank) -> str:
     groups = stacks.grouped(ranks)
     return "\n".join((stacks.headline(groups), *stacks.lines(groups, whole=False, option="--whole")))
 
 
 def test_the_rank_that_does_not_join_a_collective_is_named():
     waiting = [Rank(f"worker-{index}", process()) for index in range(3)]
-    assert told(*waiting, Rank("worker-3", process(frames=LOADING))) == (
+    assert printed(*waiting, Rank("worker-3", process(frames=LOADING))) == (
         "3 ranks are in all_reduce, worker-3 is in _try_get_data. The others may be waiting for worker-3.\n"
         "3 ranks: worker-0, worker-1, worker-2\n"
         "    all_reduce (torch/distributed/distributed_c10d.py:2810)\n"
@@ -53,13 +53,13 @@ def test_the_rank_that_does_not_join_a_collective_is_named():
     )
 
 
-def test_ranks_that_all_wait_are_told_without_a_culprit():
+def test_the_headline_about_ranks_that_all_wait_names_no_culprit():
     assert stacks.headline(stacks.grouped([Rank("a", process()), Rank("b", process())])) == "2 ranks are in all_reduce."
 
 
 def test_names_of_functions_cannot_forge_output():
     evil = (Frame("all_reduce\n1 rank: worker-9\x1b[2J", "/app/t\nrain.py", 1),)
-    text = told(Rank("worker-0", process(frames=evil)))
+    text = printed(Rank("worker-0", process(frames=evil)))
     assert len(text.splitlines()) == 3
     assert "\x1b" not in text
 
@@ -84,7 +84,7 @@ def test_names_of_functions_cannot_forge_output():
         pytest.param([], [], id="none"),
     ],
 )
-def test_the_processes_that_train_are_told_from_launchers_and_loaders(processes, names):
+def test_the_processes_that_train_are_distinguished_from_launchers_and_loaders(processes, names):
     assert [rank.name for rank in stacks.ranks_of("worker-0", processes)] == names
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from support import job_stories
 from support.builders import FRAMEWORKS, T0, a_pod, at, run_policy, running, seen
-from support.job_stories import IMAGE, a_training, fails, ready, told
+from support.job_stories import IMAGE, a_training, fails, ready, story_after
 from support.node_stories import NODE_STORIES
 from support.prepared_jobs import NAMESPACE, prepared
 from support.replace import replace
@@ -62,7 +62,7 @@ def as_printed(found: Story) -> str:
 
 
 @pytest.mark.parametrize("case", STORIES)
-def test_a_story_is_told_as_it_was_read_once(case: str):
+def test_a_story_is_printed_as_it_was_reviewed(case: str):
     assert as_printed(STORIES[case]()) == (FILES / f"{case}.txt").read_text()
 
 
@@ -82,14 +82,14 @@ def chapters(text: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", EXPLAINED)
-def test_a_job_of_the_page_is_told_in_the_form_of_a_story(name: str):
+def test_a_job_of_the_page_has_the_form_of_a_story(name: str):
     every = (one for text in EXPLAINED[name].manifests for one in yaml.safe_load_all(text))
     document = next(one for one in every if one["metadata"]["name"] == name and "pytorchReplicaSpecs" in one["spec"])
     document["metadata"] |= {"namespace": NAMESPACE, "uid": name, "creationTimestamp": format_time(T0)}
     job = parse.job(document, FRAMEWORKS["PyTorchJob"], JobDefaults())
-    told = chapters(as_printed(story.tell(Facts(seen(job)), document)))
+    printed = chapters(as_printed(story.tell(Facts(seen(job)), document)))
     shown = chapters(EXPLAINED[name].shown)
-    assert shown["Asked for"] == told["Asked for"]
+    assert shown["Asked for"] == printed["Asked for"]
     sentences = (*story.HEADLINES.values(), story.QUEUED)
     forms = [re.sub(r"\\\{\w+\\\}", ".*", re.escape(one)) for one in sentences]
     assert any(re.fullmatch(f"PyTorchJob {NAMESPACE}/{name} {form}", shown[""]) for form in forms)
@@ -104,7 +104,7 @@ def test_nine_jobs_of_the_page_are_explained_and_the_last_one_has_stacks():
     assert len(EXPLAINED) == 9
 
 
-def test_the_ten_jobs_are_told_what_to_do_as_the_stories_are():
+def test_the_ten_jobs_have_the_advice_of_the_stories():
     """On kind tests/e2e/test_ten_jobs.py compares the whole page."""
     shown = re.findall(r"^What to do   (.+)$", TEN_JOBS.read_text(), re.MULTILINE)
     stories = "".join(path.read_text() for path in FILES.iterdir())
@@ -173,7 +173,7 @@ def test_foreign_text_cannot_forge_a_line():
         ({"Restart": 100}, {"retries": Retries()}, ""),
     ],
 )
-def test_where_the_time_has_gone_is_told_if_a_part_of_it_is_lost(seconds: dict[str, int], known: dict, said: str):
+def test_a_story_says_where_the_time_has_gone_if_a_part_of_it_is_lost(seconds: dict[str, int], known: dict, said: str):
     job = a_training()
     phases = {JobPhase(phase): time for phase, time in seconds.items()}
     spent = TimeSpent(phases, JobPhase.RUNNING, T0, lost_work=known.pop("lost", 0))
@@ -291,7 +291,7 @@ def test_the_limit_that_has_ended_the_job_is_named_once():
     own = Container("pytorch", waiting=True, reason="CrashLoopBackOff", restarts=2, before=before)
     job = a_training(restart="OnFailure", policy=run_policy(backoff_limit=2))
     pods = ready(job, a_pod("worker-1", "Running", node="node-b", created=T0, containers=(own,)))
-    lines = as_printed(told(job, (60, pods, {}), start=True)).splitlines()
+    lines = as_printed(story_after(job, (60, pods, {}), start=True)).splitlines()
     (line,) = [line for line in lines if "not retried" in line]
     assert line.endswith("not retried: containers were restarted 2 times in place (backoffLimit 2)"), lines
 
@@ -309,7 +309,7 @@ def test_an_image_that_other_nodes_have_pulled_is_no_wrong_name(place: str, othe
             replace(one, ready=False, containers=tuple(replace(each, started=None) for each in one.containers))
             for one in pods
         ]
-    advised = told(job, (60, pods, {}), start=True).chapters[-1].lines[0]
+    advised = story_after(job, (60, pods, {}), start=True).chapters[-1].lines[0]
     assert (f"look at {place}" in advised, "Check its name" in advised) == (is_node, not is_node)
 
 
@@ -330,16 +330,16 @@ def test_an_image_is_looked_for_where_the_registry_has_pointed(said: str, helps:
     assert [words for words in useless if words in alone or words in elsewhere] == []
 
 
-def test_replicas_that_failed_after_the_first_are_told_apart_from_it():
+def test_replicas_that_failed_after_the_first_are_distinguished_from_it():
     job = a_training(restart="Never")
     ends = {"phase": "Failed", "container": "pytorch", "node": "node-b", "started": 1}
     pods = ready(job, a_pod("worker-1", code=1, ended=50, **ends), a_pod("worker-2", code=134, ended=52, **ends))
-    (lines,) = [one.lines for one in told(job, (60, pods, {}), start=True).chapters if one.title == "Replicas"]
+    (lines,) = [one.lines for one in story_after(job, (60, pods, {}), start=True).chapters if one.title == "Replicas"]
     assert lines[1:] == ("worker-1: has failed on node-b", "worker-2: has failed on node-b, after worker-1 had failed")
 
 
 @pytest.mark.parametrize(("second", "is_late"), [(20, False), (60, True)])
-def test_what_the_kubelet_says_of_a_volume_is_told_once_the_pod_has_had_time(second: int, is_late: bool):
+def test_a_volume_is_called_not_set_up_once_the_pod_has_had_time(second: int, is_late: bool):
     job, own = a_training(), Container("pytorch", waiting=True, reason="ContainerCreating")
     known = {"node": "node-b", "created": T0, "scheduled": at(1), "sandbox_ready": False, "containers": (own,)}
     facts = Facts(seen(job, *ready(job, a_pod("worker-1", "Pending", **known)), status=running(job), now=at(second)))

@@ -42,7 +42,7 @@ LOSS = ("loss", "0.31")
     ],
 )
 def test_how_far_a_training_is_takes_one_sentence(metrics, found, sentence):
-    assert told(metrics, found) == (sentence,)
+    assert training_lines(metrics, found) == (sentence,)
 
 
 @pytest.mark.parametrize(
@@ -51,10 +51,10 @@ def test_how_far_a_training_is_takes_one_sentence(metrics, found, sentence):
 )
 def test_the_last_report_of_a_job_that_does_not_train_stays_but_no_time_remains(state, word):
     found = {"step": 9, "total_steps": 10, "remaining_seconds": 50}
-    assert told([], found, state) == (f"Training {word} at step 9 of 10 (90 %); last report 12s ago.",)
+    assert training_lines([], found, state) == (f"Training {word} at step 9 of 10 (90 %); last report 12s ago.",)
 
 
-def test_a_job_that_is_stalled_is_told_why_and_what_to_do():
+def test_the_story_of_a_stalled_job_says_why_and_what_to_do():
     job = a_job("PyTorchJob", master=1, worker=1, hang_deadline=600)
     signs = Signs(Steps(at(0), 7, 1.0, 1.0))
     stalled = plan(replace(seen(job, *pods_of(job), status=running(job), now=at(600)), signs=signs)).status
@@ -82,7 +82,7 @@ def test_the_rank_that_is_behind_comes_first_in_the_story_of_a_hang():
     assert "Training" not in lines
 
 
-def test_a_job_that_runs_again_after_a_hang_is_told_who_was_behind_and_what_the_ranks_did():
+def test_the_story_of_a_job_that_runs_again_after_a_hang_says_which_rank_was_behind_and_what_all_did():
     job = a_job("PyTorchJob", master=1, worker=1, hang_deadline=600, restarts_when_hung=True)
     late = LateRank(1, "10.0.0.1", 101, "AllReduce", 41, 42, "mnist-worker-0", "node-b")
     where = RankAt(1, "mnist-worker-0", "mnist-worker-0", "node-b")
@@ -126,7 +126,7 @@ def test_a_hang_that_steps_have_shown_blames_no_replica_and_no_node():
         (Straggler(9), "rank 9 lags behind the others"),
     ],
 )
-def test_ranks_that_lag_are_told_with_pod_and_node(one, sentence):
+def test_ranks_that_lag_are_named_with_pod_and_node(one, sentence):
     job = a_job("PyTorchJob", master=1, worker=1)
     facts = Facts(seen(job, *pods_of(job), status=replace(running(job), stragglers=(one,)), now=at(12)))
     (lines,) = [chapter.lines for chapter in story.tell(facts, {}).chapters if chapter.title == "Training"]
@@ -144,7 +144,7 @@ def test_ranks_that_lag_are_told_with_pod_and_node(one, sentence):
         (7200, None, ""),
     ],
 )
-def test_a_training_that_its_deadline_stops_too_early_is_told_so_in_time(deadline, remaining, early):
+def test_a_story_warns_in_time_of_a_deadline_that_stops_the_training_too_early(deadline, remaining, early):
     job = a_job("PyTorchJob", master=1, worker=1, policy=run_policy(deadline=deadline))
     report = trainer_status(at(100), step=7, remaining_seconds=remaining)
     status = replace(running(job), start=at(0), trainer=report)
@@ -159,7 +159,7 @@ def test_a_training_that_its_deadline_stops_too_early_is_told_so_in_time(deadlin
     assert ("activeDeadlineSeconds" in "".join(chapters["What to do"])) is bool(early)
 
 
-def test_a_training_that_is_stopped_too_early_is_told_when_and_what_would_be_enough():
+def test_the_story_of_a_training_that_is_stopped_too_early_says_when_and_which_deadline_is_enough():
     job = a_job("PyTorchJob", master=1, worker=1, policy=run_policy(deadline=7200))
     status = replace(running(job), start=at(0), trainer=trainer_status(at(0), step=7, remaining_seconds=18_000))
     facts = Facts(seen(job, *pods_of(job), status=status, now=at(60)))
@@ -177,7 +177,7 @@ def test_no_time_is_known_that_a_training_needs_which_does_not_train(kind):
     assert training_story.miss(replace(status, conditions=(*status.conditions, ended)), 60) == ""
 
 
-def told(metrics, found, state=None):
+def training_lines(metrics, found, state=None):
     job = a_job("PyTorchJob", master=1, worker=1)
     status = replace(running(job), trainer=trainer_status(at(0), metrics, **found))
     if state:

@@ -36,7 +36,7 @@ class Team:
         self.got.append(json.loads(body))
 
 
-class Told:
+class NotifiedJob:
     """A job with the messages of the operator that reconciles it; `start` begins another operator."""
 
     def __init__(self, annotations: dict[str, str] = ASKS, defaults: JobDefaults = SITE, **job: object) -> None:
