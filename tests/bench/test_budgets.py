@@ -116,16 +116,16 @@ def test_the_status_of_a_big_job_shows_progress_while_its_pods_are_created(user:
     user.create(tfjob("budget", Chief=1, Worker=pods - 1))
     eventually(lambda: "startTime" in user.job("TFJob", "budget").get("status", {}))
     first = time.monotonic() - began
-    told, whole = set(), f" of {pods} pods created"
+    messages, whole = set(), f" of {pods} pods created"
     while len(user.pods()) < pods:
-        told.add(user.conditions("TFJob", "budget")["Created"]["message"])
+        messages.add(user.conditions("TFJob", "budget")["Created"]["message"])
         time.sleep(0.5)
     lasted = time.monotonic() - began
     eventually(lambda: not user.conditions("TFJob", "budget")["Created"]["message"].endswith(whole), 10)
     writes = sum(count for what, count in measured.requests(user.namespace).items() if what.startswith("patch tfjobs"))
-    print(f"\n{pods} pods: a status after {first:.2f} s, all pods after {lasted:.1f} s, {writes} status writes, {told}")
+    print(f"\n{pods} pods: a status after {first:.2f} s, all after {lasted:.1f} s, {writes} status writes, {messages}")
     assert first < 1
-    assert any(message.endswith(whole) for message in told)
+    assert any(message.endswith(whole) for message in messages)
     assert writes <= 2 + lasted / PROGRESS.total_seconds()
 
 

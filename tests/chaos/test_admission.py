@@ -172,12 +172,12 @@ def test_a_status_that_a_webhook_changes_each_time_is_not_written_without_end(
 ):
     with Webhook.start(server, user, STATUSES) as webhook:
         webhook.changes = [{"op": "add", "path": "/status", "value": status}]
-        user.create(tfjob("told", Worker=1))
-        eventually(lambda: "StatusReverted" in str(user.events("told")), 20)
+        user.create(tfjob("reverted", Worker=1))
+        eventually(lambda: "StatusReverted" in str(user.events("reverted")), 20)
         always(lambda: webhook.asked <= 6, 10)
-        pods = names(user.pods("told"))
-        assert pods == ["told-worker-0"], "nothing is done that the status would have to count"
-    eventually(lambda: user.state("TFJob", "told") == "Running", 60)
+        pods = names(user.pods("reverted"))
+        assert pods == ["reverted-worker-0"], "nothing is done that the status would have to count"
+    eventually(lambda: user.state("TFJob", "reverted") == "Running", 60)
 
 
 @pytest.mark.fault("K3")

@@ -38,7 +38,7 @@ ENDS = st.sampled_from([("Running", None), ("Failed", 1), ("Failed", 137), ("Fai
     scope=st.sampled_from(["", "Replica", "Role", "Job"]),
     seed=st.integers(0, 2**32),
 )
-def test_what_happened_in_the_same_second_is_told_apart_without_its_order(
+def test_the_order_of_what_happened_in_the_same_second_does_not_change_the_plan(
     ends: list, kind: str, restart: str, scope: str, seed: int
 ):
     job = a_job(kind, restart=restart, scope=scope, policy=run_policy(backoff_limit=2), worker=4)

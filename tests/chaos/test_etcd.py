@@ -238,9 +238,9 @@ def test_a_missing_field_of_the_schema_is_tolerated_and_a_new_one_kept(
             )
             assert second_user.job("TFJob", "odd")["spec"]["future"] == "theirs"
             assert "restarts" not in second_user.job("TFJob", "odd")["status"]
-            told = writes(second_server, second_user)
+            before = writes(second_server, second_user)
             time.sleep(2)
-            assert writes(second_server, second_user) - told <= 2
+            assert writes(second_server, second_user) - before <= 2
         assert "restarts are not counted" in operator.log.read_text()
     finally:
         kubectl_file(second_server, "replace", TFJOBS)

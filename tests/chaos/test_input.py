@@ -158,19 +158,19 @@ def test_a_secret_in_a_template_is_only_in_its_pods(user: UserClient, kubelet: F
     eventually(lambda: user.state("TFJob", "spy") == "Running")
     kubelet.end("spy-worker-1", 137)
     eventually(lambda: kubelet.created.count("spy-worker-1") == 2 and user.state("TFJob", "spy") == "Running", 20)
-    kubelet.end("spy-worker-1", 137, message="the last line of a program is its author's: told-on-purpose")
+    kubelet.end("spy-worker-1", 137, message="the last line of a program is its author's: shown-on-purpose")
     eventually(lambda: user.state("TFJob", "spy") == "Failed")
     wanted["metadata"]["name"] = "spy2"
     container["image"] = " "
     user.create(wanted)
     eventually(lambda: user.conditions("TFJob", "spy2").get("Blocked"))
     time.sleep(2)
-    told = [operator.log.read_text(), operator.served(), json.dumps(user.core("events"))]
-    told += [json.dumps(found["status"]) for found in user.jobs("TFJob")]
-    told += [json.dumps(pod["metadata"] | {"managedFields": None}) for pod in user.pods()]
+    texts = [operator.log.read_text(), operator.served(), json.dumps(user.core("events"))]
+    texts += [json.dumps(found["status"]) for found in user.jobs("TFJob")]
+    texts += [json.dumps(pod["metadata"] | {"managedFields": None}) for pod in user.pods()]
     assert canary in json.dumps(user.pods())
-    assert not [text for text in told if canary in text]
-    assert "told-on-purpose" in json.dumps(user.job("TFJob", "spy")["status"])
+    assert not [text for text in texts if canary in text]
+    assert "shown-on-purpose" in json.dumps(user.job("TFJob", "spy")["status"])
 
 
 @pytest.mark.fault("J2")

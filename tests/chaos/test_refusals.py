@@ -94,8 +94,8 @@ async def test_the_token_may_change_every_second(environment: Environment, tmp_p
         rotation = asyncio.create_task(rotate())
         await lives(run)
         rotation.cancel()
-        told = [line for line in run.supervisor.operator.log.read_text().splitlines() if "retrying in" in line]
-    assert told == []
+        retries = [line for line in run.supervisor.operator.log.read_text().splitlines() if "retrying in" in line]
+    assert retries == []
     assert run.violations(faults=refused) == ()
 
 

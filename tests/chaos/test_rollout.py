@@ -90,10 +90,10 @@ def test_upgrades_and_downgrades_do_not_disturb_pods(plane: ControlPlane, older:
                 shift.begin(source)
                 time.sleep(8)
                 assert uids(user.pods()) == before, "a change of versions changes no pod"
-                told = shift.writes()
+                written = shift.writes()
                 time.sleep(5)
-                assert shift.writes() == told, "and nothing is written again and again"
-                assert len(told) <= 3, told
+                assert shift.writes() == written, "and nothing is written again and again"
+                assert len(written) <= 3, written
             for kind, name in (("TFJob", "ps-worker-1"), ("JAXJob", "whole-worker-0")):
                 kubelet.end(name, 137)
                 eventually(lambda kind=kind, turn=turn: restarts(user, kind) == turn, 40)

@@ -86,8 +86,8 @@ class Trial:
         self._workload = workload
         self._point = point
         self._baseline = baseline
-        tells = (f"--notify-webhooks={environment.webhooks}", "--notify-allow=127.0.0.0/8") if workload.told else ()
-        self._run = Run(environment, workload.job, *tells, **(IMPATIENT if point.fault == "half-open" else {}))
+        flags = (f"--notify-webhooks={environment.webhooks}", "--notify-allow=127.0.0.0/8") if workload.notified else ()
+        self._run = Run(environment, workload.job, *flags, **(IMPATIENT if point.fault == "half-open" else {}))
         self._run.counted = workload.counted
         self._fault = self._injected()
 
@@ -97,7 +97,7 @@ class Trial:
         async with run:
             broken = await self._scripted()
             found = await self._ended(hopeless=bool(broken))
-            broken += await self._untold()
+            broken += await self._notification_errors()
         broken += run.violations(struck=fault.struck, faults=fault.strikes)
         broken += tuple(differences(self._baseline.state, found)) if self._baseline.state else ()
         return Outcome(
@@ -126,9 +126,9 @@ class Trial:
         route.on_watch = events = FaultAtEvents(point.plural, point.number, point.fault, point.stride)
         return events
 
-    async def _untold(self) -> tuple[str, ...]:
+    async def _notification_errors(self) -> tuple[str, ...]:
         """Return the states with two messages, or with none, unless the operator died when it had noted a message."""
-        run, wanted = self._run, {*self._workload.told}
+        run, wanted = self._run, {*self._workload.notified}
 
         def missing() -> set[str]:
             lost = claimed(run.route.passed, run.killed + LATEST_CLAIM) if run.killed else frozenset()
@@ -137,7 +137,7 @@ class Trial:
         if wanted:
             await run.rest(lambda: not missing(), ENDED)
         twice = [state for state, count in Counter(run.messages).items() if count > 1]
-        return tuple(f"told twice: {state}" for state in twice) + tuple(f"not told: {state}" for state in missing())
+        return tuple(f"sent twice: {state}" for state in twice) + tuple(f"not sent: {state}" for state in missing())
 
     async def _scripted(self) -> tuple[str, ...]:
         try:

@@ -19,8 +19,8 @@ CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utili
 class Workload:
     """A job and its script; `counted` is the number of failures that its status must show at the end.
 
-    The `ignored` fields of its status depend on what the operator has seen; several values are right. Of the states
-    that are `told` a message is sent, once each.
+    The `ignored` fields of its status depend on what the operator has seen; several values are right. Of each of
+    the `notified` states one message is sent.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Workload:
     script: Callable[[JobClient], Awaitable[None]]
     counted: int = 0
     ignored: tuple[str, ...] = ()
-    told: tuple[str, ...] = ()
+    notified: tuple[str, ...] = ()
 
 
 async def trains(client: JobClient, members: tuple[str, ...], leaders: tuple[str, ...]) -> None:
@@ -209,7 +209,7 @@ WORKLOADS = {
             _telling(),
             partial(trains, members=("master-0", "worker-0"), leaders=("master-0",)),
             ignored=("notified",),  # it has the id of a message
-            told=("Succeeded",),  # a job that runs for less than two seconds need not tell that it ran
+            notified=("Succeeded",),  # a job that runs for less than two seconds may send no message that it ran
         ),
         Workload("fails", pytorchjob("fails", policy=KEEP_GOING, Master=1, Worker=2), fails),
     )

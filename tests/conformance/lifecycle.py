@@ -60,8 +60,8 @@ def end_pods(kubelet: FakeKubelet, codes: dict[str, int]) -> None:
 def set_condition(user: UserClient, kind: str, name: str, verdict: str, **fields: str) -> None:
     """Write a terminal condition into the status of a job, as another client."""
     condition = {"type": verdict, "status": "True", "reason": f"{kind}{verdict}", "message": "as found"}
-    told = {"conditions": [condition | {"lastUpdateTime": NOW, "lastTransitionTime": NOW}], **fields}
-    user.call("PATCH", user.path(kind, name, "status"), {"status": told}, MERGE)
+    status = {"conditions": [condition | {"lastUpdateTime": NOW, "lastTransitionTime": NOW}], **fields}
+    user.call("PATCH", user.path(kind, name, "status"), {"status": status}, MERGE)
 
 
 def set_pod_finalizer(user: UserClient, name: str, *, held: bool = True) -> None:

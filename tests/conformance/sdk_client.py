@@ -103,8 +103,8 @@ def managers(training: TrainingClient, namespace: str) -> object:
     try:
         training.create_job(job("PyTorchJob", "strange", namespace, managed_by="kueue.x-k8s.io/other-controller"))
     except RuntimeError as error:
-        told = [training.is_job_created("own"), training.get_job_conditions("theirs") or []]
-        return [listing(training, namespace), *told, str(error)]
+        answers = [training.is_job_created("own"), training.get_job_conditions("theirs") or []]
+        return [listing(training, namespace), *answers, str(error)]
     return "no error"
 
 
@@ -118,7 +118,7 @@ def deletion(training: TrainingClient, namespace: str) -> object:
 
 def everything(training: TrainingClient, namespace: str) -> object:
     """Create, read, change and delete a job of each kind."""
-    told = {}
+    answers = {}
     for kind in KINDS:
         name = kind.lower()
         training.create_job(job(kind, name, namespace), namespace=namespace)
@@ -128,7 +128,7 @@ def everything(training: TrainingClient, namespace: str) -> object:
         found = training.get_job(name, job_kind=kind)
         found.metadata.labels = {"seen": "yes"}
         training.update_job(found, name, job_kind=kind)
-        told[kind] = {
+        answers[kind] = {
             "succeeded": training.is_job_succeeded(name, job_kind=kind),
             "created": training.is_job_created(name, job_kind=kind),
             "failed": training.is_job_failed(name, job_kind=kind),
@@ -143,7 +143,7 @@ def everything(training: TrainingClient, namespace: str) -> object:
         end = time.monotonic() + 30
         while training.list_jobs(job_kind=kind) and time.monotonic() < end:
             time.sleep(0.2)
-    return told
+    return answers
 
 
 def fine_tuning(training: TrainingClient, _namespace: str) -> object:

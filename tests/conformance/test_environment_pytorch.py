@@ -27,7 +27,7 @@ def ddp(nproc: str | None = None, policy: dict | None = None, **roles: int) -> d
     return wanted
 
 
-def told(user: UserClient, wanted: dict) -> dict[str, list[tuple[str, str]]]:
+def environments(user: UserClient, wanted: dict) -> dict[str, list[tuple[str, str]]]:
     """Return the environment of each pod by replica."""
     roles = wanted["spec"]["pytorchReplicaSpecs"].items()
     members = [f"{role.lower()}-{index}" for role, group in roles for index in range(group["replicas"])]
@@ -55,7 +55,7 @@ def rendezvous(found: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 @same("TO-134", "a master and two workers of four processes: the values, in v1's order")
 def test_a_master_and_its_workers(user: UserClient):
-    found = told(user, ddp("4"))
+    found = environments(user, ddp("4"))
     for rank, member in enumerate(("master-0", "worker-0", "worker-1")):
         nodes = [("PET_NPROC_PER_NODE", "4"), ("PET_NNODES", "3")]
         assert found[member] == [UNBUFFERED, *ranks("master-0", 12, rank), *nodes]
@@ -64,13 +64,13 @@ def test_a_master_and_its_workers(user: UserClient):
 @same("TO-135", "processes that are not counted do not count in WORLD_SIZE")
 @pytest.mark.parametrize("nproc", ["auto", "cpu", "gpu"])
 def test_processes_by_a_word(user: UserClient, nproc: str):
-    for found in told(user, ddp(nproc)).values():
+    for found in environments(user, ddp(nproc)).values():
         assert {("WORLD_SIZE", "3"), ("PET_NPROC_PER_NODE", nproc)} <= set(found)
 
 
 @differs("TO-136", "D23", "workers without a master get worker 0 as the master; in v1 they get none")
 def test_workers_without_a_master(user: UserClient):
-    found = told(user, ddp(Worker=2))
+    found = environments(user, ddp(Worker=2))
     for rank, member in enumerate(("worker-0", "worker-1")):
         nodes = [("PET_NPROC_PER_NODE", "auto"), ("PET_NNODES", "2")]
         assert found[member] == [UNBUFFERED, *ranks("worker-0", 2, rank), *nodes]
@@ -78,7 +78,7 @@ def test_workers_without_a_master(user: UserClient):
 
 @same("TO-137", "without an elastic policy nothing is said of a rendezvous")
 def test_a_job_that_is_not_elastic(user: UserClient):
-    for found in told(user, ddp()).values():
+    for found in environments(user, ddp()).values():
         assert rendezvous(found) == [("PET_NNODES", "3")]
 
 
@@ -87,7 +87,7 @@ def test_a_whole_elastic_policy(user: UserClient):
     conf = [{"key": f"rdzv-conf-name{tail}", "value": f"rdzv-conf-value{tail}"} for tail in ("", "-1")]
     policy = {"minReplicas": 1, "maxReplicas": 3, "maxRestarts": 3, "rdzvBackend": "c10d", "rdzvPort": 1234}
     policy |= {"rdzvHost": "localhost", "rdzvId": "rdzv-id", "rdzvConf": conf}
-    found = told(user, ddp(policy=policy, Worker=1))["worker-0"]
+    found = environments(user, ddp(policy=policy, Worker=1))["worker-0"]
     assert found == [
         UNBUFFERED,
         ("PET_NPROC_PER_NODE", "auto"),
@@ -104,13 +104,13 @@ def test_a_whole_elastic_policy(user: UserClient):
 @same("TO-139", "standalone is a variable without a value, and none if false")
 @pytest.mark.parametrize(("standalone", "expected"), [(True, [("PET_STANDALONE", "")]), (False, [])])
 def test_standalone(user: UserClient, standalone: bool, expected: list):
-    found = told(user, ddp(policy={"standalone": standalone}, Worker=1))["worker-0"]
+    found = environments(user, ddp(policy={"standalone": standalone}, Worker=1))["worker-0"]
     assert [pair for pair in found if pair[0] == "PET_STANDALONE"] == expected
 
 
 @same("TO-140", "an elastic job with a master gets both environments, and the master is no node of the rendezvous")
 def test_an_elastic_job_with_a_master(user: UserClient):
-    found = told(user, ddp(policy={"minReplicas": 1, "maxReplicas": 3}, Master=1, Worker=2))
+    found = environments(user, ddp(policy={"minReplicas": 1, "maxReplicas": 3}, Master=1, Worker=2))
     for rank, member in enumerate(("master-0", "worker-0", "worker-1")):
         assert found[member][1:8] == ranks("master-0", 3, rank)
         assert rendezvous(found[member]) == [
@@ -121,7 +121,7 @@ def test_an_elastic_job_with_a_master(user: UserClient):
 
 
 @same("TO-141", "every container gets the environment, init containers do not")
-def test_every_container_is_told(user: UserClient):
+def test_every_container_gets_the_environment(user: UserClient):
     wanted = ddp(Master=1)
     spec = pod_spec(wanted, "Master")
     spec["containers"].append({"name": "sidecar", "image": "busybox"})
@@ -133,5 +133,5 @@ def test_every_container_is_told(user: UserClient):
 
 @differs("TO-142", "D32", "an empty rdzvConf is ignored; v1 fails on it at every reconcile")
 def test_an_empty_configuration_is_none(user: UserClient):
-    found = told(user, ddp(policy={"rdzvConf": []}, Worker=1))["worker-0"]
+    found = environments(user, ddp(policy={"rdzvConf": []}, Worker=1))["worker-0"]
     assert [name for name, _ in rendezvous(found)] == ["PET_RDZV_ENDPOINT", "PET_RDZV_BACKEND", "PET_NNODES"]

@@ -139,8 +139,8 @@ def test_another_scheduler_is_kept_and_warned_of(
     assert found == [master or "scheduler-plugins", *[worker or "scheduler-plugins"] * 2]
 
     def warnings() -> list[str]:
-        told = plugins.user.events(f"named-{name}")
-        return [kind for kind, reason, _ in told if reason == "SetPodTemplateSchedulerName"]
+        events = plugins.user.events(f"named-{name}")
+        return [kind for kind, reason, _ in events if reason == "SetPodTemplateSchedulerName"]
 
     if warned:
         eventually(warnings)
@@ -152,7 +152,9 @@ GONE = "the group goes when the job is over or suspended"
 
 @same("TO-245", GONE)
 @pytest.mark.parametrize("scheduler", BOTH)
-def test_the_group_goes_with_the_verdict_and_that_is_told_once(gangs: dict[str, Gang], scheduler: str):
+def test_the_group_is_deleted_at_the_end_of_the_job_with_one_event_of_each_reason(
+    gangs: dict[str, Gang], scheduler: str
+):
     found = gangs[scheduler]
     running(found, "ends")
     found.kubelet.end("ends-master-0", 0)
@@ -161,9 +163,9 @@ def test_the_group_goes_with_the_verdict_and_that_is_told_once(gangs: dict[str, 
     ends, gone = found.user.job(PT, "ends"), ("Normal", "SuccessfulDeletePodGroup", "Deleted PodGroup: ends")
     eventually(lambda: gone in event_counts(found.user, ends))
     time.sleep(1)
-    told = Counter({line: count for line, count in event_counts(found.user, ends).items() if "PodGroup" in line[2]})
+    counts = Counter({line: count for line, count in event_counts(found.user, ends).items() if "PodGroup" in line[2]})
     terminated = ("Normal", "JobTerminated", "Job has been terminated. Deleting PodGroup")
-    assert told == {gone: 1, terminated: 1}
+    assert counts == {gone: 1, terminated: 1}
 
 
 @same("TO-245", GONE)

@@ -153,7 +153,7 @@ def test_the_masters_of_the_other_kinds(user: UserClient):
 
 
 @same("TO-098", "PyTorchJob: a port of the master is its Service's and all pods' MASTER_PORT")
-def test_a_masters_port_is_told_to_all(user: UserClient):
+def test_all_pods_get_the_port_of_the_master(user: UserClient):
     wanted = job(PT, "a", Master=1, Worker=2)
     pod_spec(wanted, "Master")["containers"][0]["ports"] = [{"name": "pytorchjob-port", "containerPort": 8080}]
     made = created_pods(user, wanted, "a-master-0", "a-worker-0", "a-worker-1")
@@ -164,8 +164,8 @@ def test_a_masters_port_is_told_to_all(user: UserClient):
     for found in (*made.values(), *served.values()):
         assert found["metadata"]["ownerReferences"] == owners(user, PT, "a")
     for pod in made.values():
-        told_to = {"MASTER_PORT": "8080", "MASTER_ADDR": "a-master-0", "PET_NPROC_PER_NODE": "auto"}
-        assert told_to.items() <= env(pod).items()
+        expected = {"MASTER_PORT": "8080", "MASTER_ADDR": "a-master-0", "PET_NPROC_PER_NODE": "auto"}
+        assert expected.items() <= env(pod).items()
     assert ports(made["a-worker-0"]) == [("pytorchjob-port", 23456)]
 
 

@@ -46,13 +46,13 @@ def test_an_elastic_job_has_an_autoscaler(user: UserClient):
         "metrics": [CPU],
     }
     assert scaler["metadata"]["ownerReferences"] == owners(user, PT, "elastic-job")
-    told = {
+    expected = {
         "PET_RDZV_BACKEND": "c10d",
         "PET_NNODES": "1:3",
         "PET_RDZV_ENDPOINT": "elastic-job-worker-0:8080",
         "PET_MAX_RESTARTS": "3",
     }
-    assert told.items() <= env(pod).items()
+    assert expected.items() <= env(pod).items()
 
 
 @same("TO-104", "the autoscaler goes while the job is suspended, and is there again once it is resumed")

@@ -47,12 +47,12 @@ def waiting(pod: dict) -> list[dict]:
 
 @differs("TO-099", "D15", "no init container; with v1's flag one in each worker that has a master")
 @pytest.mark.usefixtures("operator")
-def test_workers_wait_for_their_master_where_they_are_told_to(user: UserClient, there: UserClient):
+def test_workers_wait_for_their_master_if_a_flag_says_so(user: UserClient, there: UserClient):
     wanted = job(PT, "a", Master=1, Worker=1)
     by_default = created_pods(user, wanted, "a-master-0", "a-worker-0")
     assert [waiting(pod) for pod in by_default.values()] == [[], []]
-    told = created_pods(there, wanted, "a-master-0", "a-worker-0")
-    assert (len(waiting(told["a-master-0"])), len(waiting(told["a-worker-0"]))) == (0, 1)
+    with_flag = created_pods(there, wanted, "a-master-0", "a-worker-0")
+    assert (len(waiting(with_flag["a-master-0"])), len(waiting(with_flag["a-worker-0"]))) == (0, 1)
 
 
 @differs("TO-099", "D15", "no init container; with v1's flag one in each worker that has a master")
@@ -78,7 +78,7 @@ def test_the_init_container_is_v1s(there: UserClient):
 
 
 @same("TO-123", "a single worker gets no TF_CONFIG, whatever the domain")
-def test_a_lone_worker_is_told_nothing_of_a_domain(there: UserClient):
+def test_a_lone_worker_gets_no_tf_config_with_a_domain(there: UserClient):
     pod = created_pods(there, job(TF, "test-tfjob", Worker=1, PS=0), "test-tfjob-worker-0")["test-tfjob-worker-0"]
     assert variables(pod) == []
 

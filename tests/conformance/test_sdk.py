@@ -107,9 +107,9 @@ def test_all_six_kinds_from_their_making_to_their_end(
     user: UserClient, kubelet: FakeKubelet, sdk: Callable[[str], object]
 ):
     kubelet.script = ends(**{"chief": "0", "master": "0", "launcher": "0", "jaxjob-worker": "0"})
-    told = sdk("everything")
-    assert list(told) == ["TFJob", "PyTorchJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob"]
-    for kind, found in told.items():
+    answers = sdk("everything")
+    assert list(answers) == ["TFJob", "PyTorchJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob"]
+    for kind, found in answers.items():
         assert (found["created"], found["succeeded"]) == (True, True), kind
         assert (found["failed"], found["restarting"]) == (False, False), kind
         assert found["conditions"][0] == "Created", kind

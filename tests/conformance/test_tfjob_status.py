@@ -116,8 +116,8 @@ def test_a_permanent_exit_code(user: UserClient, kubelet: FakeKubelet):
     assert failed["reason"] == "TFJobFailed"
     assert failed["message"].startswith('job "a" is failing because "Worker" replica(s) failed. ')
     own = failed["message"].partition("failed. ")[2]
-    told = "; restartPolicy ExitCode retries only exit codes 128 and above"
-    assert re.fullmatch(rf"worker-0( on \S+)? exited with code 1( after \d+s)?{told}", own)
+    why = "; restartPolicy ExitCode retries only exit codes 128 and above"
+    assert re.fullmatch(rf"worker-0( on \S+)? exited with code 1( after \d+s)?{why}", own)
 
 
 @same("TO-178", "ExitCode: 128 and above may be tried again, 1 to 127 may not")

@@ -121,6 +121,6 @@ def check_words(job: Expectation, journal: Journal) -> None:
 
 def story(job: Expectation, journal: Journal) -> str:
     """Return the facts that a person would read after a failure."""
-    told = journal.kubectl("describe", job.kind.lower(), job.name)
+    description = journal.kubectl("describe", job.kind.lower(), job.name)
     logs = [f"--- {path.stem}\n{path.read_text()[-1500:]}" for path in sorted(journal.folder.glob("*.log"))]
-    return "\n".join([told, journal.kubectl("get", "pods", "-o", "wide"), *logs])
+    return "\n".join([description, journal.kubectl("get", "pods", "-o", "wide"), *logs])

@@ -8,7 +8,7 @@ from typing import Self
 from support import Refused, UserClient
 
 #: The fields of a pod's status that are copied back.
-TOLD = ("phase", "reason", "message", "conditions", "initContainerStatuses", "containerStatuses")
+STATUS_FIELDS = ("phase", "reason", "message", "conditions", "initContainerStatuses", "containerStatuses")
 #: The objects that pods read, and the fields of them that matter.
 READ = {"configmaps": ("data",), "secrets": ("type", "data"), "services": ("spec",)}
 
@@ -18,7 +18,7 @@ class Double:
 
     def __init__(self, origin: UserClient, kubelet: UserClient) -> None:
         self._origin, self._stage = origin, kubelet
-        self._told: dict[str, dict] = {}
+        self._statuses: dict[str, dict] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._play, daemon=True)
 
@@ -36,7 +36,7 @@ class Double:
                 for plural, fields in READ.items():
                     self._copy(plural, fields)
                 self._copy("pods", ("spec",))
-                self._tell()
+                self._copy_statuses()
             except Refused as refused:
                 if refused.code not in (404, 409):  # it has gone, or has come, meanwhile
                     raise
@@ -49,16 +49,16 @@ class Double:
                 named = {"name": meta["name"], "labels": meta.get("labels", {})}
                 self._stage.make(plural, {"metadata": named, **_portable(content)})
 
-    def _tell(self) -> None:
+    def _copy_statuses(self) -> None:
         lives = {pod["metadata"]["name"]: pod["status"] for pod in self._stage.pods()}
         alive = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in self._origin.pods()}
         for name, status in lives.items():
-            told = {field: status[field] for field in TOLD if field in status}
+            copied = {field: status[field] for field in STATUS_FIELDS if field in status}
             if name not in alive:
                 self._stage.delete("pods", name, grace=1)
-            elif self._told.get(alive[name]) != told:
-                self._origin.set_pod_status(name, told)
-                self._told[alive[name]] = told
+            elif self._statuses.get(alive[name]) != copied:
+                self._origin.set_pod_status(name, copied)
+                self._statuses[alive[name]] = copied
 
 
 def _portable(content: dict) -> dict:

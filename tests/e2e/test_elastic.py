@@ -22,7 +22,7 @@ HOST = f"{NAME}-worker-0"
 LAST, PATIENCE = 10, 300
 #: The example trains until a file exists; each new group checks for the file again.
 OWN_END = "range(first, EPOCHS + 1)"
-TOLD_END = f'range(first, first + {LAST} if (FOLDER / "enough").exists() else 10**6)'
+END_BY_FILE = f'range(first, first + {LAST} if (FOLDER / "enough").exists() else 10**6)'
 BEGINS = re.compile(r"^rank \d in a group of (\d) begins with epoch (\d+)$", re.MULTILINE)
 EPOCH = re.compile(r"^epoch (\d+): loss [\d.]+, group of (\d)$", re.MULTILINE)
 
@@ -40,7 +40,7 @@ def an_open_end(folder: Path, workers: int) -> Path:
     config, job = yaml.safe_load_all(EXAMPLE.read_text())
     ((script, text),) = config["data"].items()
     assert OWN_END in text
-    config["data"][script] = text.replace(OWN_END, TOLD_END)
+    config["data"][script] = text.replace(OWN_END, END_BY_FILE)
     job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = workers
     path = folder / EXAMPLE.name
     path.write_text(yaml.safe_dump_all((config, job)))
@@ -116,6 +116,6 @@ def check_status(user: UserClient, journal: Journal) -> None:
     assert status.get("restarts", 0) == 0
     assert "failure" not in status, status["failure"]
     wait(lambda: "PyTorchJobSucceeded" in {reason for _, reason, _ in user.events(NAME)}, journal)
-    told = user.events(NAME)
-    assert [event for event in told if event[0] == "Warning"] == []
-    assert {reason for _, reason, _ in told} >= {"SuccessfulCreatePod", "SuccessfulDeletePod"}
+    events = user.events(NAME)
+    assert [event for event in events if event[0] == "Warning"] == []
+    assert {reason for _, reason, _ in events} >= {"SuccessfulCreatePod", "SuccessfulDeletePod"}

@@ -28,19 +28,19 @@ from .engine_images import loaded
 
 FILE = Path(__file__).with_name("environment.yaml")
 RUNTIMES = ("processes", "namespaces", "docker")
-MARK = "told: "
+MARK = "got: "
 #: Prints, as one line, what a container got: arguments such as a=/b name the folders.
 TELL = f"""import json, os, re, sys
 if 'WRITE' in os.environ: open(os.environ['WRITE'], 'w').write('seen')
-told = {{'args': [word for word in sys.argv[1:] if '=/' not in word]}}
-told['env'] = {{name: value for name, value in os.environ.items() if re.search(r'\\bT_', name)}}
+got = {{'args': [word for word in sys.argv[1:] if '=/' not in word]}}
+got['env'] = {{name: value for name, value in os.environ.items() if re.search(r'\\bT_', name)}}
 for name, top in (word.split('=') for word in sys.argv[1:] if '=/' in word):
-    told[name] = {{}}
+    got[name] = {{}}
     for folder, below, files in os.walk(top, followlinks=True):
         below[:] = [item for item in below if not item.startswith('..')]
         for path in (os.path.join(folder, item) for item in files if not item.startswith('..')):
-            told[name][path[len(top) + 1:]] = [oct(os.stat(path).st_mode & 0o7777), repr(open(path, 'rb').read())]
-print({MARK!r} + json.dumps([os.environ['CONTAINER'], told]))
+            got[name][path[len(top) + 1:]] = [oct(os.stat(path).st_mode & 0o7777), repr(open(path, 'rb').read())]
+print({MARK!r} + json.dumps([os.environ['CONTAINER'], got]))
 """
 #: Files of Secrets that set no mode.
 SECRETS = re.compile(r"(all-keys|none-either)/|plain/(T_TOKEN|T_USER|both|raw)$")
@@ -83,7 +83,7 @@ def trainshed(*words: str | Path) -> str:
     return done.stdout
 
 
-def told(logs: str, *, own_user: bool = False) -> dict:
+def received(logs: str, *, own_user: bool = False) -> dict:
     """Return what each container got, with what can be compared in place of what may differ."""
     lines = (line.partition(MARK)[2] for line in logs.splitlines() if MARK in line)
     found = dict(json.loads(line) for line in lines)
@@ -124,12 +124,12 @@ def test_containers_learn_the_same_as_from_a_kubelet(kubectl, tmp_path, subtests
     names = [item["metadata"]["name"] for item in yaml.safe_load_all(pods.read_text()) if item["kind"] == "Pod"]
     for name in names:
         kubectl("wait", f"pod/{name}", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s", timeout=130)
-    expected = told("\n".join(kubectl("logs", name, "--all-containers") for name in names))
+    expected = received("\n".join(kubectl("logs", name, "--all-containers") for name in names))
     assert len(expected) == 5
     for runtime in RUNTIMES:
         with subtests.test(runtime), loaded([images.PYTHON] if runtime == "docker" else [], tmp_path):
             permitted(runtime)
             fixed = ("--runtime", runtime, "--state", tmp_path / runtime, "--output", "json")
             logs = Path(json.loads(trainshed("run", "-f", file, "-n", namespace, *fixed))["logs"])
-            here = told("\n".join(path.read_text() for path in logs.rglob("*.log")), own_user=runtime != "docker")
+            here = received("\n".join(path.read_text() for path in logs.rglob("*.log")), own_user=runtime != "docker")
             assert list(differences("", expected, here)) == []

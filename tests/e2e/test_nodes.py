@@ -68,7 +68,7 @@ def uids(user: UserClient) -> set[str]:
     return {pod["metadata"]["uid"] for pod in user.pods()}
 
 
-def is_told(user: UserClient, name: str) -> None:
+def reports_lost_node(user: UserClient, name: str) -> None:
     """Check that the condition names the lost node and the restart of all replicas."""
     eventually(lambda: user.state(KIND, name) == "Restarting", PATIENCE)
     message = user.conditions(KIND, name)["Restarting"]["message"]
@@ -86,7 +86,7 @@ def is_counted_once(user: UserClient, name: str) -> None:
 def test_a_job_whose_node_has_stopped_runs_again_on_another(user: UserClient, lost: Node) -> None:
     before = started(user, "stopped", lost)
     lost.stop()
-    is_told(user, "stopped")
+    reports_lost_node(user, "stopped")
     lost.take_out_of_service()
     is_counted_once(user, "stopped")
     assert not before & uids(user)
@@ -99,7 +99,7 @@ def test_a_job_whose_node_is_cut_off_waits_until_its_old_pods_are_known_to_be_go
 ) -> None:
     before = started(user, "cut", cut_off)
     cut_off.disconnect()
-    is_told(user, "cut")
+    reports_lost_node(user, "cut")
     # The worker may still train there: it is not replaced until its pod is gone.
     worker = next(pod for pod in user.pods() if pod["metadata"]["name"] == "cut-worker-0")
     assert worker["metadata"]["uid"] in before

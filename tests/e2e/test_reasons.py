@@ -53,10 +53,10 @@ def verdict(user: UserClient, name: str) -> tuple[dict, str]:
     """Return the failure in the status, and the message of the condition Failed, which is that of one Warning."""
     condition = eventually(lambda: user.conditions(KIND, name).get("Failed"), PATIENCE)
     status = user.job(KIND, name)["status"]
-    told = ("Warning", f"{KIND}Failed", condition["message"])
-    eventually(lambda: told in user.events(name), 30)
-    warnings = [event for event in user.events(name) if event[:2] == told[:2]]
-    assert warnings == [told]
+    warning = ("Warning", f"{KIND}Failed", condition["message"])
+    eventually(lambda: warning in user.events(name), 30)
+    warnings = [event for event in user.events(name) if event[:2] == warning[:2]]
+    assert warnings == [warning]
     assert status["failure"]["message"] in condition["message"]
     return status["failure"], condition["message"]
 
@@ -122,7 +122,7 @@ def cases(kubeconfig: str) -> Iterator[UserClient]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_ends_a_job_is_told(name: str, cases: UserClient) -> None:
+def test_the_status_and_one_warning_say_why_a_job_failed(name: str, cases: UserClient) -> None:
     _, expected, words = CASES[name]
     failure, message = verdict(cases, name)
     is_the_workers(failure, **expected)
@@ -132,19 +132,19 @@ def test_what_ends_a_job_is_told(name: str, cases: UserClient) -> None:
         assert 1 <= failure["runDurationSeconds"] <= 60
 
 
-def test_one_that_is_killed_is_tried_again_and_both_are_told(user: UserClient) -> None:
+def test_a_killed_worker_is_tried_again_and_both_failures_are_reported(user: UserClient) -> None:
     user.create(a_job("killed", KILLED, restart="ExitCode", policy={"backoffLimit": 1}))
     failure, message = verdict(user, "killed")
     is_the_workers(failure, exitCode=137, reason="Error")
     end = rf"{WHERE} was killed by SIGKILL \(137\) \d+s after start{SAID}"
     assert re.search(rf"backoff limit: 1 of 1 restart used; last failure: {end}", message), message
     warnings = [
-        told for kind, reason, told in user.events("killed") if (kind, reason) == ("Warning", f"{KIND}Restarting")
+        text for kind, reason, text in user.events("killed") if (kind, reason) == ("Warning", f"{KIND}Restarting")
     ]
     expected = rf"failed\. {end}; restarting all 2 replicas now \(restart 1 of 1\)"
-    assert [bool(re.search(expected, told)) for told in warnings] == [True], warnings
+    assert [bool(re.search(expected, text)) for text in warnings] == [True], warnings
     (restart,) = user.job(KIND, "killed")["status"]["recentRestarts"]
-    told = {
+    fields = {
         "attempt": 2,
         "replica": "worker-0",
         "class": "Application",
@@ -152,7 +152,7 @@ def test_one_that_is_killed_is_tried_again_and_both_are_told(user: UserClient) -
         "exitCode": 137,
         "replicasRestarted": 2,
     }
-    assert told.items() <= restart.items()
+    assert fields.items() <= restart.items()
     assert 1 <= restart["recoverySeconds"] <= PATIENCE
 
 
@@ -169,7 +169,7 @@ def runs(user: UserClient, name: str) -> object:
     return found if user.state(KIND, name) == "Running" and settled else None
 
 
-def test_one_that_is_evicted_comes_back_and_its_time_is_told(user: UserClient) -> None:
+def test_an_evicted_worker_comes_back_and_the_status_says_when(user: UserClient) -> None:
     user.create(a_job("evicted", IDLE, policy={"backoffLimit": 0}))
     eventually(lambda: all_run(user, "evicted"), PATIENCE)
     evict(user, "evicted-worker-0")
@@ -179,10 +179,10 @@ def test_one_that_is_evicted_comes_back_and_its_time_is_told(user: UserClient) -
     (restart,) = status["recentRestarts"]
     assert (restart["reason"], restart["replicasRestarted"]) == ("EvictionByEvictionAPI", 2)
     warnings = [
-        told for kind, reason, told in user.events("evicted") if (kind, reason) == ("Warning", f"{KIND}Restarting")
+        text for kind, reason, text in user.events("evicted") if (kind, reason) == ("Warning", f"{KIND}Restarting")
     ]
     end = rf"{WHERE} was evicted through the API, .* \(EvictionByEvictionAPI\) \d+s after start; "
-    assert [bool(re.search(end + r".*restarting all 2 replicas now \(not counted", told)) for told in warnings] == [
+    assert [bool(re.search(end + r".*restarting all 2 replicas now \(not counted", text)) for text in warnings] == [
         True
     ], warnings
 

@@ -36,9 +36,9 @@ def test_the_tutorials_commands_tell_the_story(
     assert log.strip(), "the log was empty"
     wait_until(lambda: kubectl("get", kind).splitlines()[-1].split()[1:2] == ["Succeeded"])
     assert kubectl("get", kind).splitlines()[0].split() == ["NAME", "STATE", "AGE"]
-    told = kubectl("describe", kind, name)
+    description = kubectl("describe", kind, name)
     for word in ("Succeeded", "Running", "Created pod:", "SuccessfulCreateService", f"{name} is created."):
-        assert word in told, told
+        assert word in description, description
     assert f'{kind}.kubeflow.org "{name}" deleted' in kubectl("delete", kind, name)
     wait_until(lambda: not kubectl("get", "pods", "-o", "name").strip())
 

@@ -105,8 +105,8 @@ def test_the_columns_are_v1s_and_wide_output_has_more(server: ControlPlane, user
     ],
 )
 def test_kubectl_explain_describes_the_fields(server: ControlPlane, user: UserClient, path: str, words: str):
-    told = kubectl(server, user, "explain", path).stdout
-    assert words in " ".join(told.split())
+    output = kubectl(server, user, "explain", path).stdout
+    assert words in " ".join(output.split())
 
 
 @pytest.mark.parametrize("kind", KINDS)

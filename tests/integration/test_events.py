@@ -117,8 +117,8 @@ def test_container_restarts_and_success_have_events(user: UserClient, kubelet: F
     eventually(lambda: user.state("TFJob", "well") == "Running")
     prefix = "Error pod well-worker-0 container tensorflow"
     troubled(user, "well-worker-0", terminated={"exitCode": 3, "reason": "Error", "message": "no data"})
-    told = f"{prefix} exitCode: 3 terminated message: no data"
-    eventually(lambda: event_counts(user, job)["Warning", "Error", told])
+    failure = f"{prefix} exitCode: 3 terminated message: no data"
+    eventually(lambda: event_counts(user, job)["Warning", "Error", failure])
     troubled(user, "well-worker-0", waiting={"reason": "CrashLoopBackOff", "message": "back-off 10s"})
     crash = ("Warning", "CrashLoopBackOff", f"{prefix} waiting message: back-off 10s")
     eventually(lambda: event_counts(user, job)[crash])
@@ -133,7 +133,7 @@ def test_container_restarts_and_success_have_events(user: UserClient, kubelet: F
         | each("Pod", "Create", ("well-worker-0",), 1)
         | {
             ("Warning", "SetPodTemplateRestartPolicy", in_vain): 1,
-            ("Warning", "Error", told): 1,
+            ("Warning", "Error", failure): 1,
             crash: 1,
             ("Normal", "TFJobSucceeded", success): 1,
             ("Normal", "SuccessfulDeleteJob", "Deleted job: well"): 1,

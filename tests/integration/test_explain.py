@@ -114,8 +114,10 @@ def four_gpus(user: UserClient) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("four_gpus")
-@pytest.mark.parametrize(("gpus", "told"), [("4", IN_USE), ("8", TOO_LARGE)])
-def test_what_has_no_room_is_told_from_what_is_too_large_by_who_may_read_nodes(server, user, tmp_path, gpus, told):
+@pytest.mark.parametrize(("gpus", "sentence"), [("4", IN_USE), ("8", TOO_LARGE)])
+def test_explain_distinguishes_no_room_from_too_large_for_a_user_who_may_read_nodes(
+    server, user, tmp_path, gpus, sentence
+):
     mnist = pytorchjob("mnist", Worker=1)
     pod_spec(mnist, "Worker")["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": gpus}}
     user.create(mnist)
@@ -126,8 +128,8 @@ def test_what_has_no_room_is_told_from_what_is_too_large_by_who_may_read_nodes(s
     without = person(server, user, tmp_path, READS).says("explain", "mnist")
     assert (NO_ROOM in without, "Blocked  " in without) == (True, False)
     text = Person(server.kubeconfig, user.namespace).says("explain", "mnist")
-    assert f"Blocked      {told}\n" in text
-    assert ("start by themselves when other jobs end" in text) is (told is IN_USE)
+    assert f"Blocked      {sentence}\n" in text
+    assert ("start by themselves when other jobs end" in text) is (sentence is IN_USE)
 
 
 #: What is needed to read stacks, besides READS.

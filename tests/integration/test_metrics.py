@@ -184,10 +184,10 @@ def test_pod_groups_are_counted_and_have_events(plane: ControlPlane, user: UserC
         assert (found["created_pod_groups_total"], found["deleted_pod_groups_total"]) == (2, 2)
         gone = ("Normal", "SuccessfulDeletePodGroup", "Deleted PodGroup: gang")
         eventually(lambda: event_counts(user, gang)[gone] == 2)
-        told = event_counts(user, gang)
-        assert told["Normal", "JobTerminated", "Job has been terminated. Deleting PodGroup"] == 2
+        events = event_counts(user, gang)
+        assert events["Normal", "JobTerminated", "Job has been terminated. Deleting PodGroup"] == 2
         other = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
-        assert told["Warning", "SetPodTemplateSchedulerName", other] == 1
+        assert events["Warning", "SetPodTemplateSchedulerName", other] == 1
     assert operator.stop() == 0
     assert operator.complaints() == []
 

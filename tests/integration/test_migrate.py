@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from support import FakeKubelet, UserClient, v1
 from support.jobs import pytorchjob, tfjob
 from support.user_client import Refused, eventually
-from support.v1_jobs import ALL, DECIDES, V1_JOBS, create_v1_jobs, told
+from support.v1_jobs import ALL, DECIDES, V1_JOBS, conditions_of, create_v1_jobs
 from testbed.binaries import binary
 from testbed.control_plane import ControlPlane
 from trainshed.cli import cli
@@ -101,24 +101,24 @@ def test_running_jobs_are_taken_over_without_a_restarted_pod(plane, user, operat
             assert line(before, f"/{name} (").startswith(severity), before.stdout
         assert "pod again-worker-1 created" in line(before, "/again (")
 
-        known, states = uids(user), {name: told(user, name) for name in V1_JOBS}
+        known, states = uids(user), {name: conditions_of(user, name) for name in V1_JOBS}
         switch(plane)
         operator = operators.begin(plane.kubeconfig, "--no-leader-elect")
-        eventually(lambda: told(user, "again") == ["Created", "Running"], 20)
+        eventually(lambda: conditions_of(user, "again") == ["Created", "Running"], 20)
         looked_at = [name for name in V1_JOBS if name not in ("paused", "done", "lost")]
         eventually(lambda: all(user.job(V1_JOBS[name][0]["kind"], name)["status"].get("ready") for name in looked_at))
         after = uids(user)
         assert after.pop("again-worker-1")
         assert after == known
-        assert {name: told(user, name) for name in V1_JOBS} == states | {"again": ["Created", "Running"]}
+        assert {name: conditions_of(user, name) for name in V1_JOBS} == states | {"again": ["Created", "Running"]}
         eventually(lambda: f"\n{len(V1_JOBS)} jobs (unchanged: {len(V1_JOBS)})" in migrate(plane.kubeconfig).stdout, 20)
         (config,) = (item for item in user.core("configmaps") if item["metadata"]["name"] == "mpi-config")
         assert "echo mpi-worker-0:1" in config["data"]["discover_hosts.sh"]
 
         _play(user, kubelet)
         assert {name: uid for name, uid in uids(user).items() if name in known} == known
-        assert told(user, "done") == states["done"]
-        assert told(user, "lost") == states["lost"]
+        assert conditions_of(user, "done") == states["done"]
+        assert conditions_of(user, "lost") == states["lost"]
         assert user.call("GET", v1.scalers(user))["items"] == []
         _fail_and_succeed(user, kubelet, known)
         assert operator.stop() == 0
@@ -128,14 +128,14 @@ def test_running_jobs_are_taken_over_without_a_restarted_pod(plane, user, operat
 def _play(user: UserClient, kubelet: FakeKubelet) -> None:
     """Every job to its end."""
     user.patch_job("TFJob", "paused", {"spec": {"runPolicy": {"suspend": False}}})
-    eventually(lambda: told(user, "paused") == ["Created", "-Suspended", "Running"])
+    eventually(lambda: conditions_of(user, "paused") == ["Created", "-Suspended", "Running"])
     for name, replica in DECIDES.items():
         kubelet.end(f"{name}-{replica}", 0)
     for name, replicas in ALL.items():
         for replica in replicas:
             kubelet.end(f"{name}-{replica}", 0)
     for name in (*DECIDES, *ALL):
-        eventually(lambda name=name: told(user, name)[-1] == "Succeeded")
+        eventually(lambda name=name: conditions_of(user, name)[-1] == "Succeeded")
         status = user.job(V1_JOBS[name][0]["kind"], name)["status"]
         assert status["completionTime"] >= status["startTime"]
         assert (status["startTime"] == v1.SINCE) is (name != "paused")
@@ -147,10 +147,10 @@ def _fail_and_succeed(user: UserClient, kubelet: FakeKubelet, known: dict[str, s
     kubelet.end("fails-worker-0", 137)
     own = ("fails-master-0", "fails-worker-0")
     eventually(lambda: all(uids(user).get(name) not in (None, known[name]) for name in own), 20)
-    eventually(lambda: told(user, "fails") == ["Created", "Running"], 20)
+    eventually(lambda: conditions_of(user, "fails") == ["Created", "Running"], 20)
     assert user.job("PyTorchJob", "fails")["status"]["restarts"] == 1
     kubelet.end("fails-master-0", 0)
-    eventually(lambda: told(user, "fails")[-1] == "Succeeded")
+    eventually(lambda: conditions_of(user, "fails")[-1] == "Succeeded")
 
 
 def test_jobs_that_would_fail_need_attention(plane, user):

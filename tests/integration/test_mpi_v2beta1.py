@@ -221,7 +221,7 @@ def test_a_foreign_service_of_that_name_is_reported(user: UserClient, kubelet: F
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"mpiImplementation": "LAM"}, "mpiImplementation"),
         ({"launcherCreationPolicy": "Later"}, "launcherCreationPolicy"),
@@ -231,14 +231,14 @@ def test_a_foreign_service_of_that_name_is_reported(user: UserClient, kubelet: F
         ({"Launcher": {"restartPolicy": "Always"}}, "restartPolicy"),
     ],
 )
-def test_invalid_jobs_are_refused(user: UserClient, change: dict, told: str):
+def test_invalid_jobs_are_refused(user: UserClient, change: dict, message: str):
     found, ((key, value),) = mpijob(), change.items()
     replicas = found["spec"]["mpiReplicaSpecs"]
     if key in replicas:
         replicas[key].update(value)
     else:
         found["spec"][key] = value
-    with pytest.raises(Refused, match=told):
+    with pytest.raises(Refused, match=message):
         user.create(found)
     with pytest.raises(Refused, match="DNS-1035"):
         user.create(mpijob("1m"))

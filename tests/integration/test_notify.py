@@ -67,7 +67,7 @@ def warnings(user: UserClient) -> list[str]:
     return [event["reason"] for event in user.core("events") if "Notify" in event["reason"]]
 
 
-def test_a_webhook_is_told_once_although_operators_are_killed(
+def test_a_webhook_gets_each_message_once_although_operators_are_killed(
     second_server: ControlPlane, second_user: UserClient, received: tuple[str, list[dict]], operators, tmp_path: Path
 ):
     user, (url, got) = second_user, received
@@ -75,14 +75,14 @@ def test_a_webhook_is_told_once_although_operators_are_killed(
     flags = ("--no-leader-elect", f"--namespace={user.namespace}", f"--notify-webhooks={tmp_path}")
     begin = lambda *more: operators.begin(second_server.kubeconfig, *flags, *more)  # noqa: E731 - short
     operator = begin("--notify-allow=127.0.0.0/8")
-    names = {"told": "team", "lost": "missing", "plain": ""}
+    names = {"notified": "team", "lost": "missing", "plain": ""}
     with FakeKubelet(user) as kubelet:
         for name, webhook in names.items():
             job = pytorchjob(name, restart="Never", Master=1, Worker=1)
             asks = {"trainshed.dev/notify": webhook} if webhook else {}
             user.create(job | {"metadata": {"name": name, "annotations": asks}})
         eventually(lambda: got and warnings(user), 60)
-        assert user.job("PyTorchJob", "told")["status"]["notified"]["id"] == got[0]["id"]
+        assert user.job("PyTorchJob", "notified")["status"]["notified"]["id"] == got[0]["id"]
         operator.kill()
         for name in names:
             kubelet.end(f"{name}-worker-0", 3)
@@ -94,14 +94,14 @@ def test_a_webhook_is_told_once_although_operators_are_killed(
         user.create(again | {"metadata": {"name": "last", "annotations": {"trainshed.dev/notify": "team"}}})
         eventually(lambda: len(got) == 3, 60)
     assert Counter((message["name"], message["state"]) for message in got) == {
-        ("told", "Running"): 1,
-        ("told", "Failed"): 1,
+        ("notified", "Running"): 1,
+        ("notified", "Failed"): 1,
         ("last", "Running"): 1,
     }
     failed = next(message for message in got if message["state"] == "Failed")
     assert "exited with code 3" in json.dumps(failed["story"])
     assert warnings(user) == ["NotifyUnknown"]
-    assert "secret" not in json.dumps([user.core("events"), user.job("PyTorchJob", "told")])
+    assert "secret" not in json.dumps([user.core("events"), user.job("PyTorchJob", "notified")])
 
 
 def test_a_webhook_on_a_private_address_gets_nothing_unless_it_is_allowed(
@@ -113,7 +113,7 @@ def test_a_webhook_on_a_private_address_gets_nothing_unless_it_is_allowed(
         second_server.kubeconfig, "--no-leader-elect", f"--namespace={user.namespace}", f"--notify-webhooks={tmp_path}"
     )
     with FakeKubelet(user):
-        job = pytorchjob("told", restart="Never", Master=1)
-        user.create(job | {"metadata": {"name": "told", "annotations": {"trainshed.dev/notify": "team"}}})
+        job = pytorchjob("notified", restart="Never", Master=1)
+        user.create(job | {"metadata": {"name": "notified", "annotations": {"trainshed.dev/notify": "team"}}})
         eventually(lambda: [event for event in user.core("events") if event["reason"] == "NotifyFailed"], 60)
     assert got == []

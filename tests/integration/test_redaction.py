@@ -26,7 +26,7 @@ STATUS_QUOTE = "'this will not do: ' + object.spec.tfReplicaSpecs.Worker.templat
 
 @pytest.fixture
 def operator(second_server: ControlPlane, second_user: UserClient, operators: Operators) -> Operator:
-    """One that tells all that it ever tells."""
+    """One that logs all that it can."""
     flags = ("--no-leader-elect", f"--namespace={second_user.namespace}", "--log-level=debug", "--log-format=json")
     return operators.begin(second_server.kubeconfig, *flags, "--job-metrics")
 
@@ -97,9 +97,9 @@ def test_messages_of_a_server_that_quotes_the_request_are_redacted(second_user: 
     eventually(lambda: 'Not found: "missing"' in blocked(second_user, "wrong"))
 
     eventually(lambda: REDACTED in json.dumps(second_user.core("events")), 20)
-    told = everything(second_user, operator)
-    assert [where for where, text in told.items() if CANARY in text] == []
-    assert REDACTED in told["log"]
+    texts = everything(second_user, operator)
+    assert [where for where, text in texts.items() if CANARY in text] == []
+    assert REDACTED in texts["log"]
 
 
 def test_failed_expired_and_invalid_jobs_show_no_user_values(second_user: UserClient, operator: Operator):
@@ -118,8 +118,8 @@ def test_failed_expired_and_invalid_jobs_show_no_user_values(second_user: UserCl
         for kind, name in (("PyTorchJob", "again"), ("TFJob", "late"), ("TFJob", "bad")):
             eventually(lambda kind=kind, name=name: second_user.state(kind, name) == "Failed", 20)
         eventually(lambda: second_user.events("again"))
-    told = everything(second_user, operator)
-    assert [where for where, text in told.items() if CANARY in text] == []
+    texts = everything(second_user, operator)
+    assert [where for where, text in texts.items() if CANARY in text] == []
     jobs = [json.loads(line).get("job") for line in lines(operator)]
     assert {"kind": "TFJob", "namespace": second_user.namespace, "name": "late"} in jobs
     assert operator.stop() == 0

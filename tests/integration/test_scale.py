@@ -62,9 +62,9 @@ def unharmed(user: UserClient, kind: str) -> bool:
 
 
 def said_to_be_deleted(user: UserClient) -> set[str]:
-    """The pods that the job's events call deleted; those of one look are one event."""
-    told = [message for _, reason, message in user.events("s") if reason == "SuccessfulDeletePod"]
-    return {name for message in told for name in re.findall(r"s-\S+\d", message)}
+    """The pods that the job's events call deleted; those of one reconcile are one event."""
+    messages = [message for _, reason, message in user.events("s") if reason == "SuccessfulDeletePod"]
+    return {name for message in messages for name in re.findall(r"s-\S+\d", message)}
 
 
 @pytest.mark.fault("I3")
@@ -84,7 +84,7 @@ def test_scaling_up_and_down_restarts_no_other_pod(user: UserClient, kubelet: Fa
     assert uids(user)["s-worker-1"] != first["s-worker-1"]
     assert unharmed(user, kind)
     eventually(lambda: said_to_be_deleted(user) == set(workers("s", 4)[1:]))
-    assert [told for told in user.events("s") if told[0] == "Warning"] == []
+    assert [event for event in user.events("s") if event[0] == "Warning"] == []
 
 
 def test_the_selector_finds_exactly_the_workers(user: UserClient, kubelet: FakeKubelet):
@@ -121,10 +121,10 @@ def test_an_elastic_jobs_bounds_stay_what_they_are(user: UserClient, kubelet: Fa
     scale("PyTorchJob", "s", 3)
     settled(user, "PyTorchJob", "s", 3)
     assert {name: uids(user)[name] for name in first} == first
-    told = [env(pod) for pod in user.pods()]
-    assert [found["PET_NNODES"] for found in told] == ["1:3"] * 3
-    assert [found["PET_RDZV_ENDPOINT"] for found in told] == ["s-worker-0:23456"] * 3
-    assert all(not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} & set(found) for found in told)
+    environments = [env(pod) for pod in user.pods()]
+    assert [found["PET_NNODES"] for found in environments] == ["1:3"] * 3
+    assert [found["PET_RDZV_ENDPOINT"] for found in environments] == ["s-worker-0:23456"] * 3
+    assert all(not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} & set(found) for found in environments)
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ def test_a_job_has_one_service_from_its_begin_to_its_end(user: UserClient, kubel
     kubelet.end(f"one-{leader.lower()}-0", 0)
     eventually(lambda: user.state(kind, "one") == "Succeeded", 20)
     eventually(lambda: service_names(user) == user.pods() == [], 20)
-    told = eventually(lambda: [said for _, _, said in user.events("one") if re.match("Deleted service", said)])
-    assert told == ["Deleted service: one"]
+    deletions = eventually(lambda: [said for _, _, said in user.events("one") if re.match("Deleted service", said)])
+    assert deletions == ["Deleted service: one"]
     assert [said for _, _, said in user.events("one") if re.match("Created service", said)] == ["Created service: one"]
 
 

@@ -52,7 +52,7 @@ def user(bed: Bed, kueue: Kueue, operator: object) -> UserClient:
     return KueueUser.somewhere(bed.kubeconfig)
 
 
-def told(user: UserClient, bed: Bed, name: str) -> str:
+def explained(user: UserClient, bed: Bed, name: str) -> str:
     """The story of a job."""
     return Person(bed.kubeconfig, user.namespace).says("explain", name)
 
@@ -204,7 +204,7 @@ def test_a_job_that_is_deactivated_gives_its_quota_back_and_runs_again_when_it_i
         queues.patch_workload("mnist", {"spec": {"active": False}})
         eventually(lambda: user.pods() == [] and queues.usage() == 0, 30)
         assert user.state("JAXJob", "mnist") == "Suspended"
-        assert "is deactivated: its spec.active is false (The workload is deactivated)" in told(user, bed, "mnist")
+        assert "is deactivated: its spec.active is false (The workload is deactivated)" in explained(user, bed, "mnist")
         queues.patch_workload("mnist", {"spec": {"active": True}})
         eventually(lambda: user.state("JAXJob", "mnist") == "Running", 30)
 
@@ -215,7 +215,7 @@ def test_a_job_larger_than_the_quota_waits_whole_and_one_that_is_deleted_while_i
     queues = Queues(user, 2)
 
     def place(name: str) -> str:
-        return next((line.strip() for line in told(user, bed, name).splitlines() if "It is " in line), "")
+        return next((line.strip() for line in explained(user, bed, name).splitlines() if "It is " in line), "")
 
     def in_all(number: int) -> str:
         own = ", by priority and age; other LocalQueues may share its quota"
@@ -227,14 +227,14 @@ def test_a_job_larger_than_the_quota_waits_whole_and_one_that_is_deleted_while_i
         always(lambda: user.pods() == [], 2)
         user.create(queued(job("PaddleJob", "bigger", Worker=4)))
         eventually(lambda: user.state("PaddleJob", "bigger") == "Suspended", 30)
-        eventually(lambda: "insufficient quota for cpu in flavor" in told(user, bed, "bigger"), 30)
+        eventually(lambda: "insufficient quota for cpu in flavor" in explained(user, bed, "bigger"), 30)
         second = {"metadata": {"name": "teaching"}, "spec": {"clusterQueue": queues.name}}
         kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue"}
         user.call("POST", f"{API}/namespaces/{user.namespace}/localqueues", kind | second)
         user.create(queued(job("PaddleJob", "other", Worker=3), **{QUEUE_LABEL: "teaching"}))
         eventually(lambda: place("other") == "It is the only one that waits in LocalQueue teaching" + in_all(3), 30)
         for number, name in enumerate(("big", "bigger"), 1):
-            text = told(user, bed, name)
+            text = explained(user, bed, name)
             assert place(name) == f"It is number {number} of the 2 that wait in LocalQueue research" + in_all(number)
             assert "and never starts: request less" in text
         for name in ("big", "bigger", "other"):

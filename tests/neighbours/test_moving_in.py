@@ -17,7 +17,7 @@ from support.operator import Operators
 from support.service_proxy import ServiceProxy
 from support.training_operator import PATIENCE, TrainingOperator
 from support.user_client import Refused, eventually
-from support.v1_jobs import ALL, DECIDES, ENDED, V1_JOBS, told
+from support.v1_jobs import ALL, DECIDES, ENDED, V1_JOBS, conditions_of
 from testbed.binaries import binary
 from testbed.control_plane import ControlPlane
 
@@ -105,24 +105,24 @@ def begin(user: UserClient, kubelet: FakeKubelet) -> None:
     for body in JOBS.values():
         user.create(body)
     wanted = dict.fromkeys(RUNNING, "Running") | {"paused": "Suspended"}
-    eventually(lambda: all(told(user, name)[-1:] == [state] for name, state in wanted.items()), PATIENCE)
+    eventually(lambda: all(conditions_of(user, name)[-1:] == [state] for name, state in wanted.items()), PATIENCE)
     for pod, code in ENDED.items():
         eventually(lambda pod=pod: pod in uids(user), PATIENCE)
         kubelet.end(pod, code)
     for name, state in (("done", "Succeeded"), ("lost", "Failed")):
-        eventually(lambda name=name, state=state: told(user, name)[-1] == state, PATIENCE)
+        eventually(lambda name=name, state=state: conditions_of(user, name)[-1] == state, PATIENCE)
 
 
 def finish(user: UserClient, kubelet: FakeKubelet) -> None:
     """Let all of them succeed."""
     user.patch_job("TFJob", "paused", {"spec": {"runPolicy": {"suspend": False}}})
-    eventually(lambda: told(user, "paused")[-1] == "Running", PATIENCE)
+    eventually(lambda: conditions_of(user, "paused")[-1] == "Running", PATIENCE)
     ends = {name: (replica,) for name, replica in DECIDES.items()} | ALL | {"fails": ("master-0",)}
     for name in (*RUNNING, "paused"):
         for replica in ends[name]:
             kubelet.end(f"{name}-{replica}", 0)
     for name in (*RUNNING, "paused"):
-        eventually(lambda name=name: told(user, name)[-1] == "Succeeded", PATIENCE)
+        eventually(lambda name=name: conditions_of(user, name)[-1] == "Succeeded", PATIENCE)
 
 
 def remove_component(admin: UserClient, old: TrainingOperator) -> None:
@@ -170,7 +170,7 @@ def test_jobs_of_the_real_v1_go_on_under_trainshed(
         user = UserClient.somewhere(plane.kubeconfig)
         with FakeKubelet(user) as kubelet:
             begin(user, kubelet)
-            known, states = uids(user), {name: told(user, name) for name in JOBS}
+            known, states = uids(user), {name: conditions_of(user, name) for name in JOBS}
             before = administrator.types("trainshed migrate --dry-run", (0, 1) if named else (0,))
             assert re.search(rf"\n{len(JOBS)} jobs \(unchanged: \d+, will change: \d+\)", before), before
             for command in typed:
@@ -191,7 +191,7 @@ def test_jobs_of_the_real_v1_go_on_under_trainshed(
                 lambda: all(user.job(JOBS[one]["kind"], one)["status"].get("ready") for one in RUNNING), PATIENCE
             )
             assert uids(user) == known
-            assert {one: told(user, one) for one in JOBS} == states
+            assert {one: conditions_of(user, one) for one in JOBS} == states
             check = "trainshed migrate --dry-run"  # it fails: nothing runs the pods of the Deployment
             eventually(
                 lambda: f"\n{len(JOBS)} jobs (unchanged: {len(JOBS)})" in administrator.types(check, (0, 1)), PATIENCE

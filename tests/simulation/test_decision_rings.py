@@ -27,13 +27,13 @@ STORY = Schedule(
 )
 
 
-def told() -> Report:
+def report_of_story() -> Report:
     """Run the story."""
     return run(STORY)
 
 
 def test_a_ring_survives_a_lost_answer_and_a_crash():
-    report = told()
+    report = report_of_story()
     assert report.violations == ()
     assert report.counts["rings/decisions"] > 8
     assert report.counts["rings/disturbed requests"] == 1
@@ -85,5 +85,5 @@ def test_what_a_ring_does_wrong_is_found(
     monkeypatch: pytest.MonkeyPatch, seed_bug: Callable[[pytest.MonkeyPatch], None], said: str
 ):
     seed_bug(monkeypatch)
-    found = [one.sentence for one in told().violations if one.oracle == "V17"]
+    found = [one.sentence for one in report_of_story().violations if one.oracle == "V17"]
     assert any(said in sentence for sentence in found), found

@@ -1,4 +1,4 @@
-"""Where the time of a job has gone is what its pods show, whatever crashes: told by an oracle that sees each change."""
+"""Where the time of a job has gone is what its pods show, whatever crashes, as an oracle that sees each change says."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Soak:
         left = await found.left()
         closed = [replica.connection.close(found.namespace) for replica in self.replicas]
         passed = sorted((one for writes, _ in closed for one in writes), key=lambda one: one.at)
-        heard = [*found.told, *(one for _, versions in closed for one in versions)]
+        heard = [*found.responses, *(one for _, versions in closed for one in versions)]
         auditor = Evidence(filled(found.history.versions, passed, heard), passed, found.user_versions).audit()
         faults = self.faults.counts.total() - before
         starts = sum(replica.supervisor.starts for replica in self.replicas)

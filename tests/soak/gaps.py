@@ -12,15 +12,15 @@ from support.fault_proxy import Passed
 from support.replace import replace
 
 
-def filled(versions: Iterable[Version], passed: Collection[Passed], told: Iterable[Version] = ()) -> list[Version]:
+def filled(versions: Iterable[Version], passed: Collection[Passed], others: Iterable[Version] = ()) -> list[Version]:
     """The versions and those that only others have got; each follows the one before it of the same object.
 
     A restarted server has no history, and a list shows only what exists: a job may have ended and been deleted in
-    between. The answers to the operator's writes are in `passed`, other versions of watches and answers in `told`.
+    between. The answers to the operator's writes are in `passed`, other versions of watches and answers in `others`.
     """
     known = [*versions]
     seen = {_version(one) for one in known}
-    for one in chain(_answers(passed), told):
+    for one in chain(_answers(passed), others):
         if _version(one) not in seen:
             seen.add(_version(one))
             known.append(one)

@@ -35,14 +35,14 @@ UNAVAILABLE = (Refused, aiohttp.ClientError, OSError, TimeoutError)
 
 @dataclass
 class Round:
-    """The jobs of one namespace, and their ends; `user_versions` and `told` are users' writes."""
+    """The jobs of one namespace, and their ends; `user_versions` and `responses` are users' writes."""
 
     namespace: str
     api: AsyncClient
     history: NamespaceHistory
     kubelet: AsyncKubelet
     user_versions: set[str] = field(default_factory=set)
-    told: list[Version] = field(default_factory=list)
+    responses: list[Version] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     stuck: list[str] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
@@ -99,7 +99,7 @@ class Round:
             with contextlib.suppress(*UNAVAILABLE):
                 found = await self.api.merge(where(plural, self.namespace, name), patch)
                 self.user_versions.add(found["metadata"]["resourceVersion"])
-                self.told.append(Version(time.time(), plural, None, found))
+                self.responses.append(Version(time.time(), plural, None, found))
                 return
             await asyncio.sleep(1)
 

@@ -32,8 +32,8 @@ def versions(found: list[Version]) -> list[tuple[str | None, str | None]]:
 
 
 def test_events_that_a_watch_missed_are_found_by_other_watches_and_only_once():
-    missed, told = job(2, suspend=True), [seen(None, job(2, suspend=True)), seen(None, job(3))]
-    found = filled([seen(None, job(1)), seen(job(1), job(4)), seen(job(4), None)], [written(job(3))], told)
+    missed, others = job(2, suspend=True), [seen(None, job(2, suspend=True)), seen(None, job(3))]
+    found = filled([seen(None, job(1)), seen(job(1), job(4)), seen(job(4), None)], [written(job(3))], others)
     assert versions(found) == [(None, "1"), ("1", "2"), ("2", "3"), ("3", "4"), ("4", None)]
     assert found[1].after == missed
 

@@ -51,13 +51,13 @@ def training(until: float, *, every: float = 60, stops: float | None = None):
 
     def report(now: float) -> TrainerStatus | None:
         last = min(now, until, stops if stops is not None else until)
-        told = 40 + (last - 40) // every * every
-        if now < 40 + every or told <= 40:
+        reported = 40 + (last - 40) // every * every
+        if now < 40 + every or reported <= 40:
             return None
-        step = int(told - 40)
+        step = int(reported - 40)
         loss = 0.4 + 2.2 / (1 + step / 600) + 0.03 * ((step // 60) % 3)
         metrics = (("loss", f"{loss:.4f}"), ("lr", f"{1e-3 * (1 - step / 20000):.3e}"))
-        return TrainerStatus(at(told), step * 100 // 10_000, int(10_000 - step), metrics, step, 10_000, None, 1.0)
+        return TrainerStatus(at(reported), step * 100 // 10_000, int(10_000 - step), metrics, step, 10_000, None, 1.0)
 
     return report
 
@@ -83,8 +83,8 @@ def failed_once_too_often(reason: str, code: int, words: str = "") -> tuple[Play
 
 
 def evicted() -> tuple[Play, float]:
-    told = ("Evicted", "The node was low on resource: memory. Threshold quantity: 100Mi, available: 52Mi.")
-    first = again(0, 0, 1800, gone=1835, code=137, pod_reason=told, disrupted=(1799, "TerminationByKubelet"))
+    pod_reason = ("Evicted", "The node was low on resource: memory. Threshold quantity: 100Mi, available: 52Mi.")
+    first = again(0, 0, 1800, gone=1835, code=137, pod_reason=pod_reason, disrupted=(1799, "TerminationByKubelet"))
     second = [
         Life(
             name,

@@ -52,7 +52,7 @@ class Passed:
     request: Request
     stored: int
     found: bytes
-    told: int
+    received: int
     at: float
 
 
@@ -93,11 +93,11 @@ class Route:
             asked.append(await forward())
             return asked[-1]
 
-        told = await self.on_write(request, asking)
+        answer = await self.on_write(request, asking)
         stored = asked[0] if asked else LOST
-        heard = told.status if told.cut is None else 0
-        self.passed.append(Passed(request, stored.status, stored.body, heard, time.time()))
-        return told
+        received = answer.status if answer.cut is None else 0
+        self.passed.append(Passed(request, stored.status, stored.body, received, time.time()))
+        return answer
 
 
 class FaultProxy:

@@ -165,8 +165,8 @@ class Life:
             }
         found = _named(name, state, ready=self._is_ready(now), restarts=restarts)
         if last:
-            told = {"exitCode": last[2], "reason": last[3], "message": self.message, **_times(last[0], last[1])}
-            found["lastState"] = {"terminated": told}
+            terminated = {"exitCode": last[2], "reason": last[3], "message": self.message, **_times(last[0], last[1])}
+            found["lastState"] = {"terminated": terminated}
         return found
 
 

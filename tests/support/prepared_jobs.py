@@ -77,13 +77,13 @@ def prints_what_is_shown(job: PreparedJob, kubectl: Kubectl, kubeconfig: str) ->
     command = [sys.executable, "-m", program, *words, "--kubeconfig", kubeconfig, "--namespace", namespace]
     environment = os.environ | {"TRAINSHED_IMAGE": IMAGE}
     end, printed = time.monotonic() + PATIENCE, ""
-    while (told := constant(printed)) != constant(job.shown) and time.monotonic() < end:
+    while (found := constant(printed)) != constant(job.shown) and time.monotonic() < end:
         time.sleep(1)
         done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=120)
         printed = done.stdout.replace(namespace, NAMESPACE) or done.stderr
         if NOT_REPORTED in printed and OUT_OF_MEMORY in job.shown:
             apply(job, kubectl, "replace", "--force")
-    assert told == constant(job.shown), printed
+    assert found == constant(job.shown), printed
 
 
 def constant(text: str) -> str:

@@ -50,7 +50,7 @@ def create_v1_jobs(user: UserClient, kubelet: FakeKubelet) -> None:
         kubelet.end(pod, code)
 
 
-def told(user: UserClient, name: str) -> list[str]:
+def conditions_of(user: UserClient, name: str) -> list[str]:
     """Return the conditions of a job, with `-` before those that are not true."""
     conditions = user.conditions(V1_JOBS[name][0]["kind"], name).values()
     return [("" if item["status"] == "True" else "-") + item["type"] for item in conditions]

@@ -59,7 +59,7 @@ def test_a_queue_limits_its_jobs_and_a_job_says_so(gang: NodeGangCluster) -> Non
     eventually(lambda: gang.runs("waits", 2), PATIENCE)
 
 
-def test_a_queue_that_does_not_exist_is_told_and_the_job_goes_on_when_it_does(gang: NodeGangCluster) -> None:
+def test_a_job_names_the_queue_that_does_not_exist_and_goes_on_when_it_does(gang: NodeGangCluster) -> None:
     name = f"late-{gang.user.namespace}"
     gang.submit("mistaken", 2, queue=name)
     eventually(lambda: f'queue.scheduling.volcano.sh "{name}" not found' in gang.blocked("mistaken"), PATIENCE)

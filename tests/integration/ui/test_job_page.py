@@ -191,7 +191,7 @@ def test_without_the_flag_nothing_can_be_changed(ui: Ui, visitor: Visitor, path,
     assert user.state("PyTorchJob", "mnist") == "Running"
 
 
-def test_who_may_not_change_a_job_is_told_so(reader: Person, visitor: Visitor, path):
+def test_a_user_who_may_not_change_a_job_sees_why(reader: Person, visitor: Visitor, path):
     ui = Ui.start(reader, "--allow-actions")
     visitor.open(ui.link)
     page = visitor.open(f"{ui.base}{path}")

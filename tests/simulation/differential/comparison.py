@@ -84,8 +84,8 @@ class Script:
             if watched.answer.status < 400:
                 await eventually(lambda watched=watched: _ends(watched))
             lines = [line for line in watched.lines if line["object"]["metadata"].get("name") != CERTIFICATE]
-            told = [{"type": line["type"], **self._seen(line["object"])} for line in lines]
-            self.trace.append((str(call), {"code": watched.answer.status, "lines": told}))
+            events = [{"type": line["type"], **self._seen(line["object"])} for line in lines]
+            self.trace.append((str(call), {"code": watched.answer.status, "lines": events}))
         await self._side.close()
 
     def _seen(self, found: Document) -> Document:
@@ -191,11 +191,11 @@ def _by_object(found: Document) -> Document:
     """Group the events of a watch by object: controllers change several objects in any order."""
     if "lines" not in found:
         return found
-    told: dict[str, list[Any]] = {}
+    by_name: dict[str, list[Any]] = {}
     for line in found["lines"]:
         name = line["object"]["metadata"]["name"] if "object" in line else ""
-        told.setdefault(name, []).append(line)
-    return {**found, "lines": dict(sorted(told.items()))}
+        by_name.setdefault(name, []).append(line)
+    return {**found, "lines": dict(sorted(by_name.items()))}
 
 
 def _narrowed(theirs: Any, own: Any, where: str = "") -> tuple[Any, Any]:

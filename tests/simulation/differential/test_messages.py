@@ -106,12 +106,12 @@ def refusals(ask: Callable[..., Response], here: str) -> list[Response]:
 
 def eviction(ask: Callable[..., Response], here: str) -> list[Response]:
     """A pod is evicted."""
-    told = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
     responses = [ask("POST", f"{here}/pods", pod("a"))]
     responses += [
         ask("POST", f"{here}/pods/a/binding", {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n"}})
     ]
-    responses += [ask("POST", f"{here}/pods/a/eviction", told), ask("GET", f"{here}/pods/a")]
+    responses += [ask("POST", f"{here}/pods/a/eviction", body), ask("GET", f"{here}/pods/a")]
     return responses
 
 

@@ -53,7 +53,7 @@ def _wrong(before: Object | None, after: Object, job: JobRecord) -> Iterator[str
         return
     yield from _wrong_end(before, after, job)
     if any(api_fields.condition(before, kind) for kind in api_fields.OVER):
-        yield f"its terminal condition was changed: {_told(before)} became {_told(after)}"
+        yield f"its terminal condition was changed: {_listed(before)} became {_listed(after)}"
     if not set(true).isdisjoint(api_fields.OVER) and "completionTime" not in api_fields.status(after):
         yield "it has a terminal condition and no completionTime"
     was = next((state for state in reversed(_true(before)) if state in ANY), "")
@@ -63,11 +63,11 @@ def _wrong(before: Object | None, after: Object, job: JobRecord) -> Iterator[str
 
 
 def _wrong_end(before: Object, after: Object, job: JobRecord) -> Iterator[str]:
-    """Yield what is wrong with the end of a job of a queue: announced, and told when no pod runs any more."""
-    for kind, told in zip(api_fields.ENDING, api_fields.OVER, strict=True):
-        kept = api_fields.condition(after, kind) or api_fields.condition(after, told)
+    """Yield what is wrong with the end of a job of a queue: announced, and set when no pod runs any more."""
+    for kind, final in zip(api_fields.ENDING, api_fields.OVER, strict=True):
+        kept = api_fields.condition(after, kind) or api_fields.condition(after, final)
         if api_fields.condition(before, kind) and not kept:
-            yield f"{kind} was followed by {_told(after)}"
+            yield f"{kind} was followed by {_listed(after)}"
     over = any(api_fields.condition(after, kind) for kind in api_fields.OVER)
     holding = (pod for pod in job.pods.values() if pod.alive and pod.labelled and not pod.never_bound)
     alive = [pod.name for pod in holding if pod.made and pod.born < job.ended]
@@ -83,5 +83,5 @@ def _conditions(job: Object) -> list[dict[str, Any]]:
     return api_fields.conditions(api_fields.status(job))
 
 
-def _told(job: Object) -> str:
+def _listed(job: Object) -> str:
     return ", ".join(f"{one.get('type')}={one.get('status')}" for one in _conditions(job))
