@@ -85,7 +85,7 @@ def test_who_acts_as_users_may_read_as_them_and_do_nothing_else():
     assert granted("ui.constrainedImpersonation=false") == {"impersonate users", "impersonate groups"}
 
 
-def test_older_clusters_are_told_that_they_cannot_limit_it():
+def test_the_chart_refuses_an_older_cluster_that_cannot_limit_it():
     with pytest.raises(Refused, match=r"needs Kubernetes 1\.36"):
         run(4, "template", "trainshed", str(CHART), "--kube-version", "1.35.0", "--set", ",".join(ON))
 

@@ -1,10 +1,10 @@
-"""The picture of a drill: what the command prints about runs that are made up here, judged and told by its own code."""
+"""The picture of a drill: what the command prints about runs made up here, judged and described by its own code."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainshed.drill.course import told
+from trainshed.drill.course import baseline_sentences
 from trainshed.drill.faults import KillInWrite, KillRank, Resize, Suspend
 from trainshed.drill.file_events import CLOSE_WRITE, CREATE, MODIFY, FileEvent
 from trainshed.drill.observation import KILLED, Ending, Observation, ReplicaEnd, StepReport
@@ -48,12 +48,12 @@ def _printed() -> Iterator[str]:
     verdicts: list[FaultVerdict] = []
     yield "$ trainshed drill -f mnist.yaml --quick"
     yield "drill of PyTorchJob research/mnist: a run without a fault, then 4 with one each"
-    yield from (f"  {text}" for text in told(base))
+    yield from (f"  {text}" for text in baseline_sentences(base))
     for fault, seen in runs:
         verdicts.append(judge(fault, base, seen, 0.1, loads=True))
         yield ""
         yield from described(verdicts[-1])
-    yield from as_text(DrillOutcome("PyTorchJob research/mnist", told(base), tuple(verdicts), 93.0))
+    yield from as_text(DrillOutcome("PyTorchJob research/mnist", baseline_sentences(base), tuple(verdicts), 93.0))
 
 
 def _wrapped(lines: Iterator[str]) -> Iterator[tuple[str, str]]:

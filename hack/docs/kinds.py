@@ -78,8 +78,8 @@ def example(name: str) -> str:
     """Return the job of an example literally, without the annotations for the tests."""
     text = (EXAMPLES / f"{name}.yaml").read_text()
     job = next(part for part in text.split("\n---\n") if "\napiVersion: kubeflow.org/" in f"\n{part}").strip()
-    told = re.sub(r"^  annotations:.*\n(?:    .*\n)+", "", job, flags=re.MULTILINE)
-    return f"```yaml\n{told}\n```"
+    shown = re.sub(r"^  annotations:.*\n(?:    .*\n)+", "", job, flags=re.MULTILINE)
+    return f"```yaml\n{shown}\n```"
 
 
 def environment(name: str) -> str:

@@ -85,12 +85,12 @@ def reports(speed: float, total: int, *runs: Run) -> Reports:
         run = next((run for run in reversed(known) if run.begin + 60 <= now), None)
         if run is None:
             return None
-        told = run.begin + (min(now, run.end) - run.begin) // 60 * 60
-        step = min(total, run.first + int((told - run.begin) * speed))
+        reported = run.begin + (min(now, run.end) - run.begin) // 60 * 60
+        step = min(total, run.first + int((reported - run.begin) * speed))
         value = 0.4 + START / (1 + step / HALF) * (1 + 0.1 * ((step // 40 * 7) % 5 - 2))
         known_of = {"first_step": run.first, "began": at(run.begin), "steps_per_second": speed}
         left, metrics = int((total - step) / speed), (("loss", f"{value:.4f}"),)
-        return TrainerStatus(at(told), step * 100 // total, left, metrics, step, total, **known_of)
+        return TrainerStatus(at(reported), step * 100 // total, left, metrics, step, total, **known_of)
 
     return report
 

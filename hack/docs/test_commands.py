@@ -58,7 +58,7 @@ def test_every_command_of_a_page_is_valid_shell(page):
 
 def test_the_readme_uses_the_commands_of_the_quick_start():
     known = {step.command for block in blocks(QUICK_START.read_text()) for step in block.steps}
-    told = [step.command for block in blocks((ROOT / "README.md").read_text()) for step in block.steps]
-    jobs = [command for command in told if command.startswith(("kubectl", "helm", ".venv/bin/trainshed"))]
+    commands = [step.command for block in blocks((ROOT / "README.md").read_text()) for step in block.steps]
+    jobs = [command for command in commands if command.startswith(("kubectl", "helm", ".venv/bin/trainshed"))]
     assert jobs, "the README has no first job"
     assert [command for command in jobs if command not in known] == []

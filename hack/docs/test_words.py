@@ -71,12 +71,12 @@ def test_every_flag_exists(page: Path):
 @NAMED
 def test_every_chart_value_exists(page: Path):
     schema = json.loads((ROOT / "charts" / "trainshed" / "values.schema.json").read_text())
-    told = re.findall(r"--set[= ]'?([^\s`']+)", page.read_text())
-    told += re.findall(
+    settings = re.findall(r"--set[= ]'?([^\s`']+)", page.read_text())
+    settings += re.findall(
         r"`((?:monitoring|crds|serviceAccountPolicy|annotationPolicy|networkPolicy|mpi|kinds)\.(?!py`)[\w.]+)`",
         page.read_text(),
     )
-    named = [part.partition("=")[0] for text in told for part in re.sub(r"\{[^}]*\}", "", text).split(",")]
+    named = [part.partition("=")[0] for text in settings for part in re.sub(r"\{[^}]*\}", "", text).split(",")]
     assert [name for name in named if not _described(schema, name.split("."))] == []
 
 

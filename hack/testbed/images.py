@@ -63,20 +63,20 @@ SSH_SETTINGS = {
 
 def base() -> Path:
     """The layer of Debian with Python, made once by debootstrap."""
-    told = "a Debian with Python (once, about a minute)"
-    return layer("debian-bookworm-python", told, lambda folder: _python(folder, "bookworm"))
+    description = "a Debian with Python (once, about a minute)"
+    return layer("debian-bookworm-python", description, lambda folder: _python(folder, "bookworm"))
 
 
 def operator_base() -> Image:
     """Return the replacement of the image below the operator's: Debian 13, which has Python 3.13."""
-    told = "a Debian with Python 3.13 (once, about a minute)"
-    return Image(OPERATOR_BASE, (layer("debian-trixie-python", told, lambda folder: _python(folder, "trixie")),))
+    description = "a Debian with Python 3.13 (once, about a minute)"
+    return Image(OPERATOR_BASE, (layer("debian-trixie-python", description, lambda folder: _python(folder, "trixie")),))
 
 
 def open_mpi() -> Path:
     """The layer of Debian with Open MPI and mpi4py, which needs no other below it."""
-    told = "a Debian with Open MPI (once, about a minute)"
-    return layer("debian-bookworm-openmpi", told, _open_mpi)
+    description = "a Debian with Open MPI (once, about a minute)"
+    return layer("debian-bookworm-openmpi", description, _open_mpi)
 
 
 def library(package: str) -> Path:
@@ -86,8 +86,8 @@ def library(package: str) -> Path:
 
 def packages(name: str, *requirements: str) -> Path:
     """A layer of Python packages, made once by pip."""
-    told = f"a layer of {' '.join(requirements)} (once, a minute or two)"
-    return layer(f"{name}-{digest(' '.join(requirements))}", told, lambda folder: _pip(folder, requirements))
+    description = f"a layer of {' '.join(requirements)} (once, a minute or two)"
+    return layer(f"{name}-{digest(' '.join(requirements))}", description, lambda folder: _pip(folder, requirements))
 
 
 def pause() -> Path:
@@ -108,8 +108,8 @@ def hugging_face() -> Image:
 
 def _horovod() -> tuple[Path, ...]:
     content = digest(" ".join((*horovod.COMPILER_PACKAGES, horovod.AGAIN, *horovod.REQUIREMENTS, horovod.RELEASE)))
-    told = "a layer of Horovod, compiled for TensorFlow 2.13 (once, about ten minutes)"
-    return open_mpi(), layer(f"horovod-{content}", told, horovod.compile_into)
+    description = "a layer of Horovod, compiled for TensorFlow 2.13 (once, about ten minutes)"
+    return open_mpi(), layer(f"horovod-{content}", description, horovod.compile_into)
 
 
 def _paddle() -> tuple[Path, ...]:
@@ -174,7 +174,7 @@ def executable(path: Path, version: str) -> Path:
     return layer(f"{version}-{path.name}", f"a layer of {path.name}", copy)
 
 
-def layer(name: str, told: str, make: Callable[[Path], None]) -> Path:
+def layer(name: str, description: str, make: Callable[[Path], None]) -> Path:
     """A layer as a tar file in the cache; `make` fills a folder with it if it is not there."""
     path = cache() / "layers" / f"{name}.tar"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -183,7 +183,7 @@ def layer(name: str, told: str, make: Callable[[Path], None]) -> Path:
             work = path.with_suffix(".work")
             shutil.rmtree(work, ignore_errors=True)
             work.mkdir()
-            with step(f"making {told}"):
+            with step(f"making {description}"):
                 make(work)
                 fresh = path.with_suffix(".new")
                 run(["tar", "--numeric-owner", "--owner=0", "--group=0", "-C", work, "-cf", fresh, "."], _log(name))

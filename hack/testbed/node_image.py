@@ -139,9 +139,9 @@ def _network() -> Path:
     return _debian("network", "a Debian with iptables (once, half a minute)", NETWORK_PACKAGES)
 
 
-def _debian(name: str, told: str, packages: tuple[str, ...]) -> Path:
+def _debian(name: str, description: str, packages: tuple[str, ...]) -> Path:
     named = f"debian-bookworm-{name}-{digest(' '.join(packages))}"
-    return images.layer(named, told, lambda folder: debian.bootstrap(folder, packages))
+    return images.layer(named, description, lambda folder: debian.bootstrap(folder, packages))
 
 
 def _router() -> Path:

@@ -49,7 +49,7 @@ def test_the_first_answer_is_the_path_of_a_program_and_so_is_the_second(words: t
     assert (second.stdout, second.stderr) == (first.stdout, "")
 
 
-def test_the_kubeconfig_is_told_before_there_is_a_cluster(fresh: dict) -> None:
-    told = answer(fresh, "kubeconfig").stdout.removesuffix("\n")
-    assert Path(told).is_relative_to(fresh["TRAINSHED_STATE"]), told
-    assert "\n" not in told
+def test_the_path_of_the_kubeconfig_is_printed_before_there_is_a_cluster(fresh: dict) -> None:
+    path = answer(fresh, "kubeconfig").stdout.removesuffix("\n")
+    assert Path(path).is_relative_to(fresh["TRAINSHED_STATE"]), path
+    assert "\n" not in path

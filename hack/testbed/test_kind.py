@@ -48,7 +48,7 @@ def test_a_cluster_is_deleted_although_docker_removes_one_of_its_containers_alre
     assert said.read_text().count("delete cluster") == 2
 
 
-def test_another_failure_of_a_deletion_is_told(said: Path) -> None:
+def test_another_failure_of_a_deletion_is_raised(said: Path) -> None:
     _fails_once(said, "Cannot connect to the Docker daemon")
     with pytest.raises(StepFailed, match="Cannot connect"):
         kind.down()

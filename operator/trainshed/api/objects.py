@@ -271,8 +271,8 @@ def is_older(version: str, than: str) -> bool:
 class NodeProblem(msgspec.Struct, frozen=True):
     """A problem of a node in words, and since when it is there, as far as is known and matters.
 
-    One that is `lasting` explains failures of the programs that run there. Others are only told: a node is cordoned for
-    many reasons, and Events are written about what programs do themselves, such as OOMKilling.
+    One that is `lasting` explains failures of the programs that run there. Others are only reported: a node is cordoned
+    for many reasons, and Events are written about what programs do themselves, such as OOMKilling.
     """
 
     text: str

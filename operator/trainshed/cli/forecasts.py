@@ -241,7 +241,7 @@ def _counts(job: Submission, what: Made) -> dict[str, int]:
 
 
 async def _priorities(around: Surroundings, demands: list[RoleDemand]) -> list[Assessment]:
-    """Return the priorities of the pods; those that no dry run has told are set in `demands`."""
+    """Return the priorities of the pods; those that no dry run has shown are set in `demands`."""
     said: dict[str, list[str]] = {}
     for number, demand in enumerate(demands):
         if demand.priority is None:

@@ -1,4 +1,4 @@
-"""The operators of a cluster, told from Deployments that only look like one.
+"""The operators of a cluster, distinguished from Deployments that only look like one.
 
 Any user can create a Deployment with the labels and the image of an operator. Only administrators create what is in no
 namespace: the ClusterRoleBinding that gives an operator its rights, and the webhook configuration that names v1's

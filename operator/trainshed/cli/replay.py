@@ -83,10 +83,10 @@ async def _of_cluster(cluster: Cluster, name: str, show: Callable[[Recording], i
 
 
 def _show(found: Recording, at: str, pod: str, output: str) -> int:
-    told = [*steps(found.decisions)]
-    selected = about_pod(told, pod) if pod else told
+    all_steps = [*steps(found.decisions)]
+    selected = about_pod(all_steps, pod) if pod else all_steps
     if at:
-        selected = _in_force(selected, _time(at, told[0].time))
+        selected = _in_force(selected, _time(at, all_steps[0].time))
     answers = why_deleted(found.decisions, pod) if pod else []
     if output == "json":
         click.echo(json.dumps({"steps": [*map(as_json, selected)], "deleted": answers}, indent=2))

@@ -103,13 +103,13 @@ async def _follow(cluster: Cluster, jobs: Sequence[tuple[Document, JobKind]]) ->
     printer = LinePrinter(wanted)
 
     async def follow(document: Document, kind: JobKind) -> int:
-        told = ""
+        printed = ""
 
         def tell(job: Document) -> None:
-            nonlocal told
+            nonlocal printed
             state = status_codec.parse_status(job).current_state
-            if state not in ("", told):
-                told = state
+            if state not in ("", printed):
+                printed = state
                 click.echo(in_one_sentence(job), err=True)
 
         last = await Follower(cluster, Target(document, kind, ""), wanted, printer).run(tell)

@@ -70,7 +70,7 @@ class Messenger:
                 raise click.BadParameter(f"URL {number} is of no service that apprise knows", param_hint="--notify")
             self._services[f"service {number} ({url.partition('://')[0]})"] = service
         self._reader, self._now = reader, Clock().now
-        self._told = dict[str, Notified]()
+        self._notified = dict[str, Notified]()
         self._later = dict[str, asyncio.TimerHandle]()
         self._waiting = asyncio.Queue[tuple[WatchMessage, News]](MOST_WAITING)
 
@@ -87,7 +87,7 @@ class Messenger:
         if item.news is None:
             return
         now = max(self._now(), item.news.since)  # the clock of the operator may be before this one
-        when = due(item.news, self._told.get(item.uid), now, NOTIFY_STATES)
+        when = due(item.news, self._notified.get(item.uid), now, NOTIFY_STATES)
         if when is None:
             return
         if when > now:
@@ -113,11 +113,11 @@ class Messenger:
                     handle.cancel()
 
     def _note(self, uid: str, news: News) -> None:
-        before = self._told.get(uid)
+        before = self._notified.get(uid)
         restart = before.restart if before else None
         if news.state == ConditionType.RESTARTING:
             restart = self._now()
-        self._told[uid] = Notified(news.state, news.since, "", restart)
+        self._notified[uid] = Notified(news.state, news.since, "", restart)
 
     async def _send_all(self) -> None:
         while True:

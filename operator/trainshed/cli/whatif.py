@@ -93,7 +93,7 @@ def whatif(files: tuple[str, ...], *, recursive: bool, **given: Any) -> None:  #
     if given["picture"] and len(jobs) > 1:
         raise click.UsageError("--picture draws one job, and there are more in these files")
     inputs = _inputs(given, like)
-    found = [_foretold(job, inputs) for job in jobs if job]
+    found = [_predicted(job, inputs) for job in jobs if job]
     if given["form"]:
         click.echo(json_escaped(json.dumps([document for document, _ in found], indent=4, ensure_ascii=False)))
     for number, (_, story) in enumerate(found if not given["form"] else ()):
@@ -163,7 +163,7 @@ def _inputs(given: dict[str, Any], like: MeasuredJob | None) -> Inputs:
     return found
 
 
-def _foretold(job: Job, inputs: Inputs) -> tuple[dict[str, Any], Story]:
+def _predicted(job: Job, inputs: Inputs) -> tuple[dict[str, Any], Story]:
     """Return what there is to say of a job, as JSON and in sentences."""
     from trainshed.whatif import sentences  # noqa: PLC0415 - it takes long, and other errors need none of it
     from trainshed.whatif.prediction import predictor  # noqa: PLC0415

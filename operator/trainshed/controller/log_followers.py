@@ -84,7 +84,7 @@ class LogReader:
         self._tracker = Tracker(MAX_LINES, by_expression(own) if own else parse, stamped=True, known=known)
         self._timer: asyncio.TimerHandle | None = None
         self._reported = -REPORT_EVERY
-        self._told = 0.0
+        self._last_updated = 0.0
         self.since: datetime | None = None
 
     def query(self, *, last: bool = False) -> dict[str, str]:
@@ -115,8 +115,8 @@ class LogReader:
             return
         self._timer.cancel()
         self._timer, self._reported = None, _clock()
-        if (found := self._tracker.progress(_clock())) and found.updated > self._told:
-            job, self._told = self._source.job, found.updated
+        if (found := self._tracker.progress(_clock())) and found.updated > self._last_updated:
+            job, self._last_updated = self._source.job, found.updated
             self._source.cache.training.report(
                 job.key, job.uid, found.status(self._now()), (self._source.pod, self._source.uid)
             )

@@ -95,7 +95,7 @@ class _Item:
     def __init__(self, snapshot: Snapshot, news: News, due: datetime, term: int, *, own_news: bool) -> None:
         self.snapshot, self.news, self.due, self.term, self.own_news = snapshot, news, due, term, own_news
         self.id, self.delay = secrets.token_hex(8), LATER
-        #: What was to be stored as told last, which may have been.
+        #: What was to be stored as sent last, which may have been.
         self.claimed: Claimed | None = None
 
 
@@ -129,7 +129,7 @@ class Notifier(Background):
         self._seen.pop(key, None)
 
     def step_down(self) -> None:
-        """Forget all that is not stored as told yet: the next leader finds it."""
+        """Forget all that is not stored as sent yet: the next leader finds it."""
         self._term += 1
         self._seen.clear()
         self._waiting.clear()
@@ -248,11 +248,11 @@ class Notifier(Background):
         document = await self._client.read_job(framework, job.namespace, job.name)
         if document is None or document["metadata"].get("uid") != job.uid:
             return self._of_deleted(item)
-        told, status = newsdesk.parse_told(document), status_codec.parse_status(document)
-        if told and told.id == item.id:
+        last, status = newsdesk.parse_notified(document), status_codec.parse_status(document)
+        if last and last.id == item.id:
             return item.claimed
         found, now = newsdesk.current(status), self._desk.now()
-        due = newsdesk.due(found, told, now, self._desk.states) if found else None
+        due = newsdesk.due(found, last, now, self._desk.states) if found else None
         if found is None or due is None:
             return None
         if due > now:
@@ -261,13 +261,13 @@ class Notifier(Background):
             return None
         item.claimed = found, status, document
         marks = {key: document["metadata"][key] for key in ("uid", "resourceVersion")}
-        value = newsdesk.told_document(found, item.id, told, now)
+        value = newsdesk.notified_document(found, item.id, last, now)
         patch = {"metadata": marks, "status": {newsdesk.FIELD: value}}
         try:
             stored = await self._client.store_status(framework, job.namespace, job.name, patch)
         except NotFound:
             return self._of_deleted(item)
-        kept = newsdesk.parse_told(stored)
+        kept = newsdesk.parse_notified(stored)
         if kept is None or kept.id != item.id:
             raise _Dropped(f"the CRD or a webhook drops the field {newsdesk.FIELD}")
         return item.claimed
@@ -275,7 +275,7 @@ class Notifier(Background):
     def _of_deleted(self, item: _Item) -> Claimed | None:
         """Return the news of a job that was deleted before they were sent, if no other process can have sent them.
 
-        Since this process led last another one may have told them.
+        Since this process led last another one may have sent them.
         """
         return (item.news, item.snapshot.status, {}) if item.own_news and item.term == self._term else None
 
@@ -302,8 +302,8 @@ class Notifier(Background):
         found, status, document = claimed
         now, job = self._desk.now(), item.snapshot.job
         facts = Facts(replace(item.snapshot, status=status, now=now))
-        told = story.tell(facts, document)
-        return compose(item.id, found.state, (job.key, job.uid), told, (now, self._desk.page))
+        job_story = story.tell(facts, document)
+        return compose(item.id, found.state, (job.key, job.uid), job_story, (now, self._desk.page))
 
     def _give_up(self, job: Job, result: str, event: Event) -> None:
         self._desk.count(result)

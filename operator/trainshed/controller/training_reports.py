@@ -32,7 +32,8 @@ class _Training(msgspec.Struct):
     `run` is the uid of that pod, as a job that is resumed has another one of the same name. `others` are the reports
     that each other pod has made since then, by its name, with its uid.
 
-    `woken` is when the job was last reconciled because of a report, in seconds of the event loop, and `told` that one.
+    `woken` is when the job was last reconciled because of a report, in seconds of the event loop, and `woken_by` that
+    report.
     """
 
     last: TrainerStatus
@@ -46,7 +47,7 @@ class _Training(msgspec.Struct):
     left_step: int | None = None
     left: datetime | None = None
     woken: float = 0.0
-    told: TrainerStatus | None = None
+    woken_by: TrainerStatus | None = None
     timer: asyncio.TimerHandle | None = None
 
 
@@ -136,8 +137,8 @@ class TrainingReports:
             known.timer.cancel()
 
     def _wake_later(self, key: JobKey, uid: str, known: _Training, *, soon: bool) -> None:
-        interval = known.last.interval(known.told) if known.told and not soon else REPORT_INTERVAL
-        due = known.woken + interval.total_seconds() if known.told else 0.0
+        interval = known.last.interval(known.woken_by) if known.woken_by and not soon else REPORT_INTERVAL
+        due = known.woken + interval.total_seconds() if known.woken_by else 0.0
         if known.timer is None or due < known.timer.when():
             if known.timer:
                 known.timer.cancel()
@@ -145,7 +146,7 @@ class TrainingReports:
 
     def _due(self, key: JobKey, uid: str) -> None:
         known = self._known[uid]
-        known.timer, known.woken, known.told = None, asyncio.get_running_loop().time(), known.last
+        known.timer, known.woken, known.woken_by = None, asyncio.get_running_loop().time(), known.last
         self._wake(key)
 
 

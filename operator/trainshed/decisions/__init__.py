@@ -1,4 +1,4 @@
-"""What the planner decided and why: kept as it saw it, planned again, and told in sentences."""
+"""What the planner decided and why: kept as it saw it, planned again, and put into sentences."""
 
 from __future__ import annotations
 

@@ -94,8 +94,8 @@ class Encoder:
         head = self._start(snapshot, plan) | {"of": self._head(clean, after_restart=after_restart)}
         head |= {"missed": missed} if missed else {}
         self.rule = plan.rule
-        told = {"digest": digest(_whole(clean)), "pods": len(snapshot.pods)}
-        return as_line({**head, "digest": told, "plan": plan_document(snapshot.status, plan)})
+        summary = {"digest": digest(_whole(clean)), "pods": len(snapshot.pods)}
+        return as_line({**head, "digest": summary, "plan": plan_document(snapshot.status, plan)})
 
     def _start(self, snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
         return {"uid": snapshot.job.uid, "n": self.n, "time": document(snapshot.now), "rule": plan.rule}

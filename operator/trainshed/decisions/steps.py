@@ -211,8 +211,10 @@ def why_deleted(decisions: Iterable[Decision], pod: str) -> list[str]:
 
 def _by_us(pod: str, decision: Decision) -> str:
     why = SENTENCES.get(decision.rule, decision.rule)
-    told = "".join(f" {said}" for said in [*_events(decision.plan)][-1:])
-    return f"decision {decision.n} deleted {pod} at {clock(decision.time)} by the rule {decision.rule}: {why}{told}"
+    last_event = "".join(f" {said}" for said in [*_events(decision.plan)][-1:])
+    return (
+        f"decision {decision.n} deleted {pod} at {clock(decision.time)} by the rule {decision.rule}: {why}{last_event}"
+    )
 
 
 def _not_by_us(pod: Pod, decision: Decision) -> str:

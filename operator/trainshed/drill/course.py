@@ -129,7 +129,7 @@ class Drill:
                 + (f"\nits last line: {why}" if why else "")
                 + f"\nwhat it printed: {base.logs}/output.txt"
             )
-        sentences = told(base)
+        sentences = baseline_sentences(base)
         for text in sentences:
             self._options.say(f"  {text}")
         verdicts: list[FaultVerdict] = []
@@ -287,21 +287,21 @@ def relocated(document: Document, folder: Path) -> Document:
     return {**document, "spec": moved(document["spec"])}
 
 
-def told(base: Observation) -> tuple[str, ...]:
+def baseline_sentences(base: Observation) -> tuple[str, ...]:
     """Return sentences about the run without a fault."""
     if not base.reports:
         return (f"no step was seen in {base.ended - base.began:.0f} s: {base.ending}, {base.state}",)
     first, last = base.reports[0], base.reports[-1]
-    told = [f"without a fault: steps {first.step} to {last.step} in {last.at - base.began:.1f} s"]
+    sentences = [f"without a fault: steps {first.step} to {last.step} in {last.at - base.began:.1f} s"]
     if first.loss is not None and last.loss is not None:
-        told[0] += f", loss {first.loss:g} to {last.loss:g}"
+        sentences[0] += f", loss {first.loss:g} to {last.loss:g}"
     saved = checkpoints.found(base.files, base.reports, base.folders)
     if saved.times:
         how = "each a new file that was renamed" if saved.renamed else "written in place"
-        told.append(f"it saved {len(saved.times)} times: {', '.join(saved.names)}, {how}")
+        sentences.append(f"it saved {len(saved.times)} times: {', '.join(saved.names)}, {how}")
     else:
-        told.append(f"no checkpoint was seen{f': {base.unseen_files}' if base.unseen_files else ''}")
-    return tuple(told)
+        sentences.append(f"no checkpoint was seen{f': {base.unseen_files}' if base.unseen_files else ''}")
+    return tuple(sentences)
 
 
 def _interruptible() -> None:

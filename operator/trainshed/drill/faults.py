@@ -33,7 +33,7 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="
     at_step: Number | None = None
     most_lost_steps: Number | None = None
 
-    def told(self, who: str, target: str) -> str:  # noqa: ARG002 - of one fault
+    def effect(self, who: str, target: str) -> str:  # noqa: ARG002 - of one fault
         """Return what has happened to these replicas, with the file that was being written if that is known."""
         return f"{who} {'were' if ',' in who else 'was'} killed"
 
@@ -60,28 +60,28 @@ class KillAll(Fault, frozen=True, tag="kill-all"):
 class Evict(OfReplica, frozen=True, tag="evict"):
     """Evicts a replica: SIGTERM, and SIGKILL when its grace period is over."""
 
-    def told(self, who: str, target: str) -> str:  # noqa: ARG002, D102
+    def effect(self, who: str, target: str) -> str:  # noqa: ARG002, D102
         return f"{who} was evicted"
 
 
 class LoseNode(OfReplica, frozen=True, tag="lose-node"):
     """Ends a replica and removes its pod without notice, as the loss of its node does."""
 
-    def told(self, who: str, target: str) -> str:  # noqa: ARG002, D102
+    def effect(self, who: str, target: str) -> str:  # noqa: ARG002, D102
         return f"{who} was lost with its node"
 
 
 class OutOfMemory(OfReplica, frozen=True, tag="oom"):
     """Kills a replica as Linux does when its memory is used up: exit code 137, reason OOMKilled."""
 
-    def told(self, who: str, target: str) -> str:  # noqa: ARG002, D102
+    def effect(self, who: str, target: str) -> str:  # noqa: ARG002, D102
         return f"{who} was killed for want of memory"
 
 
 class Suspend(Fault, frozen=True, tag="suspend"):
     """Suspends the job, so that all replicas get SIGTERM and their grace period, and resumes it."""
 
-    def told(self, who: str, target: str) -> str:  # noqa: ARG002, D102
+    def effect(self, who: str, target: str) -> str:  # noqa: ARG002, D102
         return "the job was suspended, and resumed"
 
 
@@ -90,7 +90,7 @@ class Stall(OfReplica, frozen=True, tag="stall"):
 
     seconds: Annotated[float, msgspec.Meta(ge=0.1, le=3600)] = 10.0
 
-    def told(self, who: str, target: str) -> str:  # noqa: ARG002, D102
+    def effect(self, who: str, target: str) -> str:  # noqa: ARG002, D102
         return f"{who} stood still for {self.seconds:g} s"
 
 
@@ -99,14 +99,14 @@ class Resize(Fault, frozen=True, tag="resize"):
 
     replicas: Annotated[int, msgspec.Meta(ge=1, le=2000)] | None = None
 
-    def told(self, who: str, target: str) -> str:  # noqa: ARG002, D102
+    def effect(self, who: str, target: str) -> str:  # noqa: ARG002, D102
         return f"the job was suspended, and resumed with {who}"
 
 
 class KillInWrite(Fault, frozen=True, tag="kill-in-write"):
     """Kills all replicas while one of them writes a checkpoint."""
 
-    def told(self, who: str, target: str) -> str:  # noqa: ARG002, D102
+    def effect(self, who: str, target: str) -> str:  # noqa: ARG002, D102
         return f"all replicas were killed while {target} was being written"
 
 

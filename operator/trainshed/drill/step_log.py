@@ -72,7 +72,7 @@ class _Reader:
     """Reads the output of one replica, and takes what it reports by itself, which counts if there is any."""
 
     def __init__(self, tracker: Tracker) -> None:
-        self.printed, self.told = _Steps(), _Steps()
+        self.printed, self.reported = _Steps(), _Steps()
         self.last_line = ""
         self._tracker, self._rest = tracker, b""
         self._second = self._lines = 0
@@ -82,7 +82,7 @@ class _Reader:
     @property
     def reports(self) -> list[StepReport]:
         """The steps."""
-        return self.told.reports or self.printed.reports
+        return self.reported.reports or self.printed.reports
 
     def begin(self, uid: str) -> None:
         """Note that the container of a pod of this uid has been started. Its first lines are always read."""
@@ -104,17 +104,17 @@ class _Reader:
         """Note that the replica has ended; what comes next is another attempt."""
         self.feed(b"\n", now)
         self.printed.end()
-        self.told.end()
+        self.reported.end()
         self._runs = False
         self._tracker.restarted()
 
     def hear(self, step: int | None, loss: float | None, uid: str, now: float) -> None:
         """Take what a pod of this uid has reported; it may arrive when its container has ended already."""
         if step is None:
-            self.told.without += 1
+            self.reported.without += 1
             return
         late = not self._runs or uid != self._uid
-        self.told.take(StepReport(now, max(0, self.told.attempt - late), step, loss))
+        self.reported.take(StepReport(now, max(0, self.reported.attempt - late), step, loss))
 
     def _read(self, line: str, now: float) -> None:
         if text := one_line(line, SHOWN):
@@ -156,7 +156,7 @@ class StepLog:
     @property
     def without_step(self) -> int:
         """How many reports the training has sent that had no step."""
-        return sum(reader.told.without for reader in self._readers.values())
+        return sum(reader.reported.without for reader in self._readers.values())
 
     def last_line(self, pod: str = "") -> str:
         """Return the last line that a replica, or else the one that leads, has printed."""

@@ -180,7 +180,7 @@ def _why_it_never_came(fault: AnyFault, seen: Observation) -> str:
 
 def _happened(fault: AnyFault, seen: Observation) -> str:
     """Return what the drill has done."""
-    text = fault.told(seen.what, seen.target)
+    text = fault.effect(seen.what, seen.target)
     if isinstance(fault, KillInWrite) and not seen.hit:
         text = f"all replicas were killed right after {seen.target} was written{CUT if seen.cut else ''}"
     return f"at step {_fault_step(seen)} {text}"

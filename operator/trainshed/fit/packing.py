@@ -273,9 +273,9 @@ def _reasons(want: _Want, nodes: Sequence[RoomOfNode]) -> str:
             reason = f"without any {reason}"
         reasons[reason] += 1
     first = {WITH_ROOM: reasons.pop(WITH_ROOM)} if WITH_ROOM in reasons else {}
-    told = (*first.items(), *reasons.most_common(REASONS))
+    listed = (*first.items(), *reasons.most_common(REASONS))
     rest = sum(count for _, count in reasons.most_common()[REASONS:])
-    parts = [f"{count} {_reason(name, largest)}" for name, count in told] + ([f"{rest} others"] if rest else [])
+    parts = [f"{count} {_reason(name, largest)}" for name, count in listed] + ([f"{rest} others"] if rest else [])
     return f"Of {_nodes(len(nodes))}: {', '.join(parts)}"
 
 

@@ -13,7 +13,7 @@ from trainshed.api.job import Document
 from trainshed.api.status import ConditionType, Status
 from trainshed.config import NOTIFY_STATES
 
-#: The field of a job's status with what was sent last. Only the operator that tells writes and reads it.
+#: The field of a job's status with what was sent last. Only the operator that sends messages writes and reads it.
 FIELD = "notified"
 #: The age from which nothing is sent any more: it is no news, as after an outage, or for a job that is annotated late.
 MAX_AGE = timedelta(hours=1)
@@ -26,7 +26,7 @@ SENT, FAILED, UNKNOWN, BAD, FULL, UNSTORED = RESULTS = (
     "QueueFull",
     "NotStored",
 )
-#: Restarts within this time after one that was sent are not told.
+#: Restarts within this time after one that was sent are not sent.
 TOGETHER = timedelta(minutes=10)
 
 
@@ -63,21 +63,21 @@ def current(status: Status) -> News | None:
     return News(str(decisive.type), decisive.changed)
 
 
-def due(news: News, told: Notified | None, now: datetime, states: Collection[str]) -> datetime | None:
+def due(news: News, last: Notified | None, now: datetime, states: Collection[str]) -> datetime | None:
     """Return from which time the news are sent, which may be over; None if never."""
     if news.state not in states or now - news.since > MAX_AGE:
         return None
-    if told is None:
+    if last is None:
         return news.since
-    runs_on = news.state == told.state == ConditionType.RUNNING
-    if runs_on or (news.state, news.since) == (told.state, told.since):
+    runs_on = news.state == last.state == ConditionType.RUNNING
+    if runs_on or (news.state, news.since) == (last.state, last.since):
         return None
-    if news.state == ConditionType.RESTARTING and told.restart and told.restart <= now:
-        return max(news.since, told.restart + TOGETHER)
+    if news.state == ConditionType.RESTARTING and last.restart and last.restart <= now:
+        return max(news.since, last.restart + TOGETHER)
     return news.since
 
 
-def parse_told(document: Document) -> Notified | None:
+def parse_notified(document: Document) -> Notified | None:
     """Return what a job says was sent last, None if nothing; others may have written it."""
     found = as_mapping(as_mapping(document.get("status")).get(FIELD))
     since = parse_time(found.get("since"))
@@ -88,7 +88,7 @@ def parse_told(document: Document) -> Notified | None:
     )
 
 
-def told_document(news: News, identity: str, before: Notified | None, now: datetime) -> dict[str, Any]:
+def notified_document(news: News, identity: str, before: Notified | None, now: datetime) -> dict[str, Any]:
     """Return the value of `FIELD` for a message that is about to be sent."""
     restart = now if news.state == ConditionType.RESTARTING else before and before.restart
     found = {"state": news.state, "since": format_time(news.since), "id": identity}

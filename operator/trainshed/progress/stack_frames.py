@@ -96,11 +96,11 @@ def grouped(stacks: Iterable[tuple[RankAt, tuple[Frame, ...]]]) -> tuple[StackGr
         group = found.setdefault(key, _Group(frames))
         group.count += 1
         group.ranks = (*group.ranks, rank)[:RANKS]
-    told = [_told(group) for group in found.values()]
-    return tuple(sorted(told, key=lambda one: (bool(one.place), one.waits, one.count))[:GROUPS])
+    groups = [_stack_group(group) for group in found.values()]
+    return tuple(sorted(groups, key=lambda one: (bool(one.place), one.waits, one.count))[:GROUPS])
 
 
-def _told(group: _Group) -> StackGroup:
+def _stack_group(group: _Group) -> StackGroup:
     place, own = place_of(group.frames), users_of(group.frames)
     by = own if own != place else None
     place_text, by_text = (one_line(str(frame), FRAME) if frame else "" for frame in (place, by))

@@ -71,9 +71,11 @@ class AskedDecisions:
 
 def shown(recording: Recording, pod: str) -> ShownDecisions:
     """Return decisions as the page shows them, all of it printable and bounded."""
-    told = [*steps(recording.decisions)]
-    names = sorted({name for step in told for name in step.pods if name.isprintable() and len(name) <= LONGEST_POD})
-    chosen = about_pod(told, pod) if pod else told
+    all_steps = [*steps(recording.decisions)]
+    names = sorted(
+        {name for step in all_steps for name in step.pods if name.isprintable() and len(name) <= LONGEST_POD}
+    )
+    chosen = about_pod(all_steps, pod) if pod else all_steps
     return ShownDecisions(
         steps=tuple(map(_printable, chosen[-MOST_STEPS:])),
         left=max(0, len(chosen) - MOST_STEPS),

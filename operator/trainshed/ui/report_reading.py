@@ -64,8 +64,8 @@ async def read_report(reader: JobReader, namespace: str, name: str, *, record: b
 def of_record(record: Document, command: str) -> JobReport:
     """Return the report of a job of which there is only the record."""
     file = JobFile(record, status_codec.parse_status(record), samples=samples_of(record))
-    told = replace(file, story=_story_of_record(file))
-    return JobReport(told, Versions(), Clock().now(), command, from_record=True)
+    with_story = replace(file, story=_story_of_record(file))
+    return JobReport(with_story, Versions(), Clock().now(), command, from_record=True)
 
 
 def _story_of_record(file: JobFile) -> Story | None:
@@ -97,8 +97,8 @@ def read_run(content: bytes, name: str) -> JobReport:
     events = tuple(event for event in history.events if as_mapping(event.get("involvedObject")).get("uid") in uids)
     file = JobFile(job, status_codec.parse_status(job), pods=own, samples=samples, events=events)
     facts = facts_of(file, history.ended)
-    told = local_story(story.tell(facts, job), job) if facts else None
-    return JobReport(replace(file, story=told), Versions(), history.ended, version("trainshed"), of_run=True)
+    run_story = local_story(story.tell(facts, job), job) if facts else None
+    return JobReport(replace(file, story=run_story), Versions(), history.ended, version("trainshed"), of_run=True)
 
 
 async def _file(reader: JobReader, document: Document, kind: JobKind) -> JobFile:

@@ -27,7 +27,7 @@ MOST_STORIES, MOST_EVENTS = 200, 200
 LASTS, FIRST_LASTS = timedelta(seconds=20), timedelta(seconds=3)
 
 
-class Told(msgspec.Struct, frozen=True):
+class Reading(msgspec.Struct, frozen=True):
     """What was read beside a job at a time, when its feed had this revision of it; `again` if not for the first."""
 
     revision: int = -1
@@ -45,7 +45,7 @@ class Stories:
 
     def __init__(self, feed: Feed, say: Callable[[Story, Document], Story] | None = None) -> None:
         self._feed, self._say = feed, say
-        self._kept: dict[Address, Told] = {}
+        self._kept: dict[Address, Reading] = {}
         self._turns: dict[Address, asyncio.Lock] = {}
 
     async def file(self, address: Address) -> JobFile | None:
@@ -54,11 +54,11 @@ class Stories:
         if file is None:
             return None
         async with self._turns.setdefault(address, asyncio.Lock()):
-            told = await self._told(address, file)
-        return msgspec.structs.replace(file, story=told.story, events=told.events)
+            reading = await self._read(address, file)
+        return msgspec.structs.replace(file, story=reading.story, events=reading.events)
 
-    async def _told(self, address: Address, file: JobFile) -> Told:
-        kept, now, newest = self._kept.get(address, Told()), self._feed.now(), self._feed.revision_of(address)
+    async def _read(self, address: Address, file: JobFile) -> Reading:
+        kept, now, newest = self._kept.get(address, Reading()), self._feed.now(), self._feed.revision_of(address)
         kind = self._feed.kind_of(file.document)
         lasts = LASTS if kept.again else FIRST_LASTS
         is_fresh = kept.revision == newest and kept.time is not None and now - kept.time < lasts
@@ -76,11 +76,11 @@ class Stories:
         if self._say:
             story = self._say(story, file.document)
         self._kept.pop(address, None)
-        self._kept[address] = told = Told(newest, kept.revision == newest, now, story, events)
+        self._kept[address] = reading = Reading(newest, kept.revision == newest, now, story, events)
         for old in list(self._kept)[: max(0, len(self._kept) - MOST_STORIES)]:
             del self._kept[old]
             self._turns.pop(old, None)
-        return told
+        return reading
 
     async def _events(self, document: Document, pods: Sequence[Pod]) -> tuple[Document, ...]:
         """Return the last Events about a job and its pods; none if they may not be read."""

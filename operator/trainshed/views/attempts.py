@@ -141,8 +141,8 @@ def failed_probe(failure: Failure, events: Iterable[Document]) -> str:
     `events` are those about the pod. A probe that fails often enough is followed by the end of its container at once.
     """
     begin = failure.time - timedelta(seconds=failure.ran or 0) - AT_ONCE
-    told = [(parse_time(event_time(event)), event) for event in events]
-    during = [(time, event) for time, event in told if time and begin <= time <= failure.time + AT_ONCE]
+    timed = [(parse_time(event_time(event)), event) for event in events]
+    during = [(time, event) for time, event in timed if time and begin <= time <= failure.time + AT_ONCE]
     ends = [time for time, event in during if event.get("reason") == "Killing"]
     for time, event in during:
         message = parse_text(event.get("message"))
@@ -157,10 +157,10 @@ def unsaved(events: Iterable[Document], now: datetime) -> str:
 
     The newest Event about a grace period counts: that it was exceeded, or that the leading replica has ended in time.
     """
-    told = [
+    timed = [
         (time, event) for event in events if event.get("reason") in GRACE and (time := parse_time(event_time(event)))
     ]
-    time, event = max(told, key=lambda one: one[0], default=(now, {}))
+    time, event = max(timed, key=lambda one: one[0], default=(now, {}))
     if event.get("reason") != GRACE[0]:
         return ""
     message = parse_text(event.get("message"))

@@ -10,8 +10,8 @@ from trainshed.api.time_spent import ADMITTED, STARTING, WAITING, JobPhase
 from .durations import human
 
 #: The time since admission from which on it is said what the start has taken, in seconds, and shares of it that are
-#: not told without a failure: of a job that has hardly run yet, and of one that has run nearly all the time.
-TOLD_FROM, ALMOST_NONE, ALMOST_ALL = 600, 1, 95
+#: not shown without a failure: of a job that has hardly run yet, and of one that has run nearly all the time.
+SHOWN_FROM, ALMOST_NONE, ALMOST_ALL = 600, 1, 95
 #: What is not known of a job whose steps are not.
 SINCE_CHECKPOINT = ", besides the training since the last checkpoints"
 
@@ -31,7 +31,7 @@ def sentence(status: Status, now: datetime) -> str:
     admitted, restarts = spent.total(*ADMITTED), spent.total(JobPhase.RESTART)
     availability, goodput, hung = *shares(status, now), spent.total(JobPhase.STALLED)
     restarted = status.time_spent.total(JobPhase.RESTART) and (status.recent_restarts or status.retries.total)
-    is_slow = admitted >= TOLD_FROM and ALMOST_NONE <= (spent.availability or 0) < ALMOST_ALL
+    is_slow = admitted >= SHOWN_FROM and ALMOST_NONE <= (spent.availability or 0) < ALMOST_ALL
     if not (restarted or spent.lost_work or hung or is_slow):
         return ""
     parts = (

@@ -47,7 +47,7 @@ def summary(document: Document, versions: Versions, now: datetime) -> Table:
     metadata, created = rows.metadata(document), rows.created(document)
     ended = status.completion or ended_at(document)
     availability, goodput = lost_time.shares(status, ended or now)
-    told = (
+    pairs = (
         ("Job", f"{parse_text(document.get('kind'))} {rows.name_of(document)}"),
         ("Namespace", rows.namespace_of(document)),
         ("UID", parse_text(metadata.get("uid"))),
@@ -64,7 +64,7 @@ def summary(document: Document, versions: Versions, now: datetime) -> Table:
         ("Kubernetes", versions.kubernetes or parse_text(record.get("kubernetes"))),
         ("Spec", parse_text(record.get("specDigest"))),
     )
-    return _table("Summary", ("", ""), [pair for pair in told if pair[1]])
+    return _table("Summary", ("", ""), [pair for pair in pairs if pair[1]])
 
 
 def replicas(document: Document) -> Table:
@@ -130,7 +130,7 @@ def restarts(status: Status) -> Table:
 def failure(status: Status) -> Table:
     """Return the root cause of the last failure; without its termination message, which has lines."""
     one = status.failure
-    told = (
+    pairs = (
         (
             ("Pod", one.pod),
             ("Node", one.node),
@@ -145,7 +145,7 @@ def failure(status: Status) -> Table:
         if one
         else ()
     )
-    return _table("Last failure", ("", ""), [pair for pair in told if pair[1]])
+    return _table("Last failure", ("", ""), [pair for pair in pairs if pair[1]])
 
 
 def time_spent(status: Status, now: datetime) -> Table:

@@ -211,8 +211,8 @@ def _blocked(facts: Facts) -> Iterator[str]:
         return
     if late := overdue(facts):
         yield late
-    is_told = decisive.reason in (reason for reason, _ in waiting_for(facts))
-    if decisive.type is ConditionType.BLOCKED and not is_told:
+    is_listed = decisive.reason in (reason for reason, _ in waiting_for(facts))
+    if decisive.type is ConditionType.BLOCKED and not is_listed:
         yield f"{decisive.reason}: {decisive.message}"
     if decisive.type is ConditionType.FAILED and not status.failure:
         yield f"{decisive.reason}: {decisive.message}"

@@ -14,7 +14,7 @@ from trainshed.plan.facts import Facts
 from .durations import human
 
 #: The most metrics of a training in a sentence.
-TOLD_METRICS = 4
+SHOWN_METRICS = 4
 
 
 def lines(facts: Facts) -> Iterator[str]:
@@ -41,7 +41,7 @@ def _reported(facts: Facts) -> Iterator[str]:
         place += f" ({report.percentage} %)" if place else f" at {report.percentage} %"
     left, age = report.remaining_seconds if facts.status.trains else None, facts.now - report.updated
     found = [f"{name} {_short(value)}" for name, value in report.metrics if name not in (*STEP, *TOTAL, *EPOCH)]
-    metrics = ", ".join(found[:TOLD_METRICS])
+    metrics = ", ".join(found[:SHOWN_METRICS])
     parts = (
         f"Training {'was' if over else 'is'}{place}" if place else "",
         f", about {human(left - age.total_seconds())} remain" if place and left is not None else "",

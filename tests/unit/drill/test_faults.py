@@ -111,4 +111,4 @@ def test_what_is_no_script_is_an_error_at_once(tmp_path):
 
 @pytest.mark.parametrize("fault", FULL, ids=NAMES)
 def test_every_fault_says_what_it_did(fault):
-    assert fault.told("job-worker-0", "x.pt")
+    assert fault.effect("job-worker-0", "x.pt")

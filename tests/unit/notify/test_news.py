@@ -8,7 +8,7 @@ import pytest
 
 from trainshed.api.status import Condition, ConditionType, Status
 from trainshed.config import NOTIFY_STATES
-from trainshed.notify.news import MAX_AGE, TOGETHER, News, Notified, current, due, parse_told, told_document
+from trainshed.notify.news import MAX_AGE, TOGETHER, News, Notified, current, due, notified_document, parse_notified
 
 T0 = datetime(2026, 1, 2, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -40,20 +40,20 @@ def test_current_returns_the_state_of_which_a_message_is_sent(status: Status, st
 
 
 def test_a_job_that_crashes_for_hours_has_few_messages_in_ten_minutes():
-    told, times = None, []
+    last, times = None, []
     for minute in range(240):
         now = T0 + minute * MINUTE
         news = News("Restarting" if minute % 3 else "Running", now)
-        when = due(news, told, now, NOTIFY_STATES)
+        when = due(news, last, now, NOTIFY_STATES)
         if when and when <= now:
-            told = parse_told({"status": {"notified": told_document(news, "x", told, now)}})
+            last = parse_notified({"status": {"notified": notified_document(news, "x", last, now)}})
             times.append(now)
     assert 20 < len(times) <= 2 * 240 / 10
     assert all(sum(start <= time < start + TOGETHER for time in times) <= 3 for start in times)
 
 
 @pytest.mark.parametrize(
-    ("news", "told", "wait"),
+    ("news", "last", "wait"),
     [
         (News("Running", T0), None, timedelta(0)),
         (News("Running", T0), Notified("Running", T0 - MINUTE, "x"), None),
@@ -67,10 +67,10 @@ def test_a_job_that_crashes_for_hours_has_few_messages_in_ten_minutes():
         (News("Failed", T0 - MAX_AGE - MINUTE), None, None),
     ],
 )
-def test_due_returns_when_a_message_is_sent(news: News, told: Notified | None, wait: timedelta | None):
-    assert due(news, told, T0, NOTIFY_STATES) == (None if wait is None else T0 + wait)
+def test_due_returns_when_a_message_is_sent(news: News, last: Notified | None, wait: timedelta | None):
+    assert due(news, last, T0, NOTIFY_STATES) == (None if wait is None else T0 + wait)
 
 
 @pytest.mark.parametrize("found", [None, 7, [], {"since": 7}, {"state": "Failed"}])
 def test_what_others_have_written_there_counts_as_nothing(found: object):
-    assert parse_told({"status": {"notified": found}}) is None
+    assert parse_notified({"status": {"notified": found}}) is None

@@ -92,5 +92,5 @@ def _part(one: TimePart) -> Element:
 
 def _shares(status: Status, now: datetime) -> str:
     availability, goodput = lost_time.shares(status, now)
-    told = (f"availability {availability}" if availability else "", f"goodput {goodput}" if goodput else "")
-    return ", ".join(filter(None, told))
+    parts = (f"availability {availability}" if availability else "", f"goodput {goodput}" if goodput else "")
+    return ", ".join(filter(None, parts))

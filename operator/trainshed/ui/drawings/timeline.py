@@ -146,7 +146,7 @@ def _job(history: History, scale: Scale) -> Element:
     last = spans[-1] if spans else None
     does = f"{last.act} {human(last.seconds)}" if last and last.lasts else ""
     bars, signs = [_bar(scale, one) for one in spans], [_mark(scale, one) for one in marks]
-    drawing = _plot(_told("The job", spans, marks), *bars, *signs)
+    drawing = _plot(_label_of("The job", spans, marks), *bars, *signs)
     return _row("job", "", drawing, does, "whole-job")
 
 
@@ -198,7 +198,7 @@ def plot_of(history: History, scale: Scale, row: Row) -> Markup:
     spans, marks = row.spans[-MOST_SPANS:], row.marks[-MOST_SPANS:]
     ahead = next((one for one in history.ahead if one.replica == row.replica), None)
     return _plot(
-        _told(row.name, spans, marks),
+        _label_of(row.name, spans, marks),
         *[_bar(scale, one) for one in spans],
         *_other_nodes(scale, row, spans),
         *[_mark(scale, one) for one in marks],
@@ -239,7 +239,7 @@ def _mark(scale: Scale, one: Mark) -> Markup:
     return patterns.mark(one.sign, f"{scale.at(one.time)}%", ROW // 2, f"{one.time:%H:%M:%S} {one.text}")
 
 
-def _told(name: str, spans: Sequence[Span], marks: Sequence[Mark]) -> str:
+def _label_of(name: str, spans: Sequence[Span], marks: Sequence[Mark]) -> str:
     """Return a drawing in words, for screen readers."""
     parts = [f"{one.act} for {exact(one.seconds)}" for one in spans[-12:]]
     return f"{name}: {', '.join((*parts, *(one.text for one in marks[-3:]))) or 'nothing yet'}"
@@ -248,9 +248,9 @@ def _told(name: str, spans: Sequence[Span], marks: Sequence[Mark]) -> str:
 def _sum(scale: Scale, rows: Sequence[Row], link: str) -> Element:
     """Return the row of the replicas that have none: in each slot of time, how many did what, from below."""
     states = Counter(row.state for row in rows)
-    told = ", ".join(f"{count} {state}" for state, count in states.most_common(4))
-    drawing = _plot(f"{plural(len(rows), 'other replica')}: {told}", *_stacked(scale, rows))
-    return _row(a(href=link)[f"{len(rows)} others"], "", drawing, told, "others")
+    counts = ", ".join(f"{count} {state}" for state, count in states.most_common(4))
+    drawing = _plot(f"{plural(len(rows), 'other replica')}: {counts}", *_stacked(scale, rows))
+    return _row(a(href=link)[f"{len(rows)} others"], "", drawing, counts, "others")
 
 
 def _stacked(scale: Scale, rows: Sequence[Row]) -> Iterator[Markup]:

@@ -76,8 +76,8 @@ def _why(file: JobFile) -> str:
     lines = [line for one in chapters if one.title in CAUSES for line in one.lines]
     failure, said = file.status.failure, why.removeprefix(f"{file.state}: ")
     is_failure = failure is not None and why == one_line(failure.message)
-    is_told = is_failure and any(one.title == FAILURE for one in chapters)
-    return "" if is_told or any(said in line for line in lines) else why
+    is_shown = is_failure and any(one.title == FAILURE for one in chapters)
+    return "" if is_shown or any(said in line for line in lines) else why
 
 
 def _without(line: str, why: str) -> str:

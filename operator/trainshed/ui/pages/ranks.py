@@ -30,7 +30,7 @@ MOST_ROWS = 1_000
 #: What stands for the node of a replica that has none.
 NOWHERE = "no node"
 #: The chapters of the story that say which ranks are behind or lag.
-TOLD = ("Training", "Stalled")
+LAG_CHAPTERS = ("Training", "Stalled")
 
 
 def page(file: JobFile, frame: PageFrame, query: Query = NOTHING) -> Element:
@@ -53,7 +53,7 @@ def live(file: JobFile, now: datetime, query: Query = NOTHING) -> Element:
 
 def _training(file: JobFile) -> Element | None:
     chapters = file.story.chapters if file.story else ()
-    lines = [line for one in chapters if one.title in TOLD for line in one.lines]
+    lines = [line for one in chapters if one.title in LAG_CHAPTERS for line in one.lines]
     return section(aria_label="Training")[(p[line] for line in lines)] if lines else None
 
 
@@ -61,9 +61,9 @@ def _ranks(file: JobFile, facts: Facts, found: History, sort: str) -> Element:
     rows = sorted(found.rows, key=_order(sort, facts))
     more = len(rows) - MOST_ROWS
     states = Counter(row.state for row in rows)
-    told = ", ".join(f"{count} {state}" for state, count in states.most_common())
+    counts = ", ".join(f"{count} {state}" for state, count in states.most_common())
     return section(aria_labelledby="ranks-title")[
-        h2("#ranks-title")[plural(len(rows), "replica"), span(".unit")[f" {told}"]],
+        h2("#ranks-title")[plural(len(rows), "replica"), span(".unit")[f" {counts}"]],
         timeline.legend(found),
         table(".timeline.ranks", role="table")[
             caption(".unseen")["The replicas of the job, their nodes and what they did when, in UTC"],
@@ -132,11 +132,11 @@ def _bodies(found: History, scale: Scale, rows: Sequence[Row], sort: str) -> Ite
     for node, group in groupby(rows, key=node_of):
         members = list(group)
         troubled = sum(not row.is_well for row in members)
-        told = f", {troubled} of them with a failure or behind" if troubled else ""
+        trouble = f", {troubled} of them with a failure or behind" if troubled else ""
         yield tbody(role="rowgroup")[
             tr(".group", role="row")[
                 th(colspan="5", scope="rowgroup", role="rowheader")[
-                    strong[node], f" {plural(len(members), 'replica')}{told}"
+                    strong[node], f" {plural(len(members), 'replica')}{trouble}"
                 ]
             ],
             (_row(found, scale, row) for row in members),
