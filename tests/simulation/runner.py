@@ -212,12 +212,13 @@ class Run:
             yield self._last_change + CRASH_LOOP
 
     def _is_miscounted(self, job: api_fields.Object) -> bool:
-        """Return whether the job has failed, and its counts are not yet those of its running pods."""
+        """Return whether the job has failed, and its counts are not yet those of its running and ready pods."""
         if not api_fields.condition(job, "Failed"):
             return False
         running = [pod for pod in self._nodes.pods("Running") if api_fields.owner(pod) == api_fields.uid(job)]
         counts = (api_fields.status(job).get("replicaStatuses") or {}).values()
-        return sum(int(count.get("active", 0)) for count in counts) != len(running)
+        active, ready = (sum(int(count.get(name, 0)) for count in counts) for name in ("active", "ready"))
+        return (active, ready) != (len(running), sum(map(api_fields.is_ready, running)))
 
     def _times(self, now: float) -> Iterator[float]:
         for _, job in self._users.jobs():

@@ -333,6 +333,20 @@ BUGS = {
             Step(0.0, "forge status", how="verdict"),
         ),
     ),
+    "the replicas of a failed job that are ready are counted as seldom as those that run": Schedule(
+        seed=0,
+        steps=(
+            create("XGBoostJob", "a", (("Master", 1), ("Worker", 2))),
+            Step(0.4, "fail", how=1),
+            Step(0.816, "outage", how=0.5),
+            Step(1.973, "not ready"),
+            Step(0.0, "outage", how=0.5),
+            Step(0.0, "forge status", how="restarts"),
+            Step(0.0, "outage", how=120.0),
+            Step(1.314, "slow responses", how=0.2),
+            Step(67.512, "oom", 1, 137),
+        ),
+    ),
 }
 
 

@@ -171,6 +171,11 @@ def containers(pod: Object) -> Iterator[dict[str, Any]]:
     yield from status(pod).get("containerStatuses") or ()
 
 
+def is_ready(pod: Object) -> bool:
+    """Return whether all containers of a pod are ready, apart from init containers."""
+    return all(container.get("ready", False) for container in status(pod).get("containerStatuses") or ())
+
+
 def exit_codes(pod: Object) -> tuple[int, ...]:
     """Return the exit codes of its containers other than 0."""
     ends = ((one.get("state") or {}).get("terminated") or {} for one in containers(pod))
