@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from trainshed.api.coerce import as_mapping, as_sequence, parse_count, parse_text
 from trainshed.api.job import Document
 from trainshed.client import Forbidden, NotFound
-from trainshed.client.lists import DOCUMENTS, decode_items, list_pages
+from trainshed.client.lists import DOCUMENTS, KEPT_BYTES, MOST_BYTES, decode_items, list_pages
 from trainshed.client.transport import Path, RestClient
 from trainshed.views.diagnosis import Unreadable
 from trainshed.views.rows import name_of, namespace_of
@@ -39,7 +39,7 @@ async def listed(
 ) -> list[Document] | Unreadable:
     """Return what is kept of objects, none if the cluster has no such kind; raises an `ApiError`."""
     try:
-        pages = list_pages(rest, path, query or {})
+        pages = list_pages(rest, path, query or {}, most_bytes=KEPT_BYTES if keep is whole else MOST_BYTES)
         found = [keep(item) async for page in pages for item in decode_items(DOCUMENTS, page, path.plural)]
     except NotFound:
         return []

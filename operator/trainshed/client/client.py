@@ -23,7 +23,9 @@ from .lists import (
     EVENTS,
     JOBS,
     JSON_OBJECT,
+    KEPT_BYTES,
     METADATA,
+    MOST_BYTES,
     PODS,
     SERVICES,
     Decoder,
@@ -340,7 +342,8 @@ class Lister:
         """List the objects at `path`, with `label` if it is set; none if the server does not serve the kind."""
         selector = {"labelSelector": label} if label else {}
         try:
-            return [kind.answer(item) async for page in list_pages(self.rest, path, selector) for item in page.items]
+            pages = list_pages(self.rest, path, selector, most_bytes=KEPT_BYTES if kind is DOCUMENTS else MOST_BYTES)
+            return [kind.answer(item) async for page in pages for item in page.items]
         except NotFound:
             return []
 

@@ -21,6 +21,8 @@ from . import ApiError, Forbidden, NotFound, Unavailable
 from .lists import (
     DOCUMENTS,
     JSON_OBJECT,
+    KEPT_BYTES,
+    MOST_BYTES,
     PARTS,
     PODS,
     Decoder,
@@ -132,7 +134,8 @@ class JobReader:
     async def _of_kind(self, kind: JobKind, wanted: Jobs, read: Reading[T]) -> list[T] | Forbidden:
         path = Path(kind.prefix, kind.plural, wanted.namespace)
         try:
-            return [job for _, job in await self.read_list(path, decoder(kind, read), wanted.query)]
+            jobs = await self.read_list(path, decoder(kind, read), wanted.query, most_bytes=MOST_BYTES)
+            return [job for _, job in jobs]
         except Forbidden as error:
             return error
 
@@ -264,11 +267,13 @@ class JobReader:
             return None
         return found[0] if found else None
 
-    async def read_list(self, path: Path, kind: Decoder[T], query: Mapping[str, str], most: int = 0) -> list[T]:
+    async def read_list(
+        self, path: Path, kind: Decoder[T], query: Mapping[str, str], most: int = 0, *, most_bytes: int = KEPT_BYTES
+    ) -> list[T]:
         """List the objects at a path, at most about `most` of them, and not without end, if it is not 0."""
         found: list[T] = []
         size = 0
-        async for page in list_pages(self.rest, path, query):
+        async for page in list_pages(self.rest, path, query, most_bytes=most_bytes):
             found += decode_items(kind, page, path.plural)
             size += sum(map(len, page.items))
             if most and (len(found) >= most or size >= MOST_EVENT_BYTES):

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from itertools import islice
+from time import monotonic
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -105,6 +106,12 @@ PAGE_SIZE, PAGE_BYTES, WHOLE_BYTES = 500, 8 * 1024 * 1024, 256 * 1024 * 1024
 #: A page that is too long is read again with this part of its objects; one that has less than a quarter of the bytes
 #: is followed by one of twice as many.
 SHRINK, GROW, SMALL = 8, 2, 4
+#: The most objects and bytes of a list, more than a cluster has: etcd stores 8 GiB at most. Where the objects are kept
+#: as they are, the list has no more than KEPT_BYTES.
+MOST_OBJECTS, MOST_BYTES, KEPT_BYTES = 1_000_000, 8 * 1024**3, 512 * 1024**2
+#: The most pages before the last one with less than a tenth of the objects that were asked for, and the seconds that
+#: these take together. The API permits them, and even empty ones; the API server itself fills its pages.
+MOST_SPARSE, SPARSE_SECONDS, TENTH = 500, 60.0, 10
 
 log = logging.getLogger(__name__)
 
@@ -286,36 +293,71 @@ def decode_items(kind: Decoder[T], page: Page, plural: str) -> Iterator[T]:
             log.error("list %s: skipped undecodable object: %s", plural, error)  # noqa: TRY400 - no traceback
 
 
+class _Extent:
+    """How much of a list has been read; a server that is broken may answer with a next page for ever."""
+
+    def __init__(self, plural: str, most_bytes: int) -> None:
+        self._plural, self._most_bytes = plural, most_bytes
+        self._objects = self._bytes = self._sparse = 0
+        self._seconds = 0.0
+
+    def add_bytes(self, size: int) -> None:
+        """Count the bytes of a page; raises `Unavailable` if there are too many."""
+        self._bytes += size
+        if self._bytes > self._most_bytes:
+            raise Unavailable(f"the list of {self._plural} is too long: it has more than {self._most_bytes:,} bytes")
+
+    def add_page(self, objects: int, asked: int, seconds: float) -> None:
+        """Count a page that another one follows, and the seconds it took; raises `Unavailable` if they are too many."""
+        self._objects += objects
+        if self._objects > MOST_OBJECTS:
+            raise Unavailable(f"the list of {self._plural} is too long: it has more than {MOST_OBJECTS:,} objects")
+        if objects * TENTH >= asked:
+            return
+        self._sparse += 1
+        self._seconds += seconds
+        if self._sparse > MOST_SPARSE or self._seconds > SPARSE_SECONDS:
+            raise Unavailable(
+                f"the list of {self._plural} has no end: after {self._sparse:,} pages with few objects or none another"
+                " one follows"
+            )
+
+
 async def list_pages(
-    rest: RestClient, path: Path, selector: Mapping[str, str], *, whole: bool = False
+    rest: RestClient, path: Path, selector: Mapping[str, str], *, whole: bool = False, most_bytes: int = MOST_BYTES
 ) -> AsyncIterator[Page]:
     """Yield the pages of a list, or the whole list; raises as `RestClient.call` does, `Gone` also between pages.
 
-    A page has at most PAGE_SIZE objects and PAGE_BYTES, however large the objects are; a single one may have more.
+    A page has at most PAGE_SIZE objects and PAGE_BYTES, however large the objects are; a single one may have more. All
+    pages have `most_bytes` together; raises `Unavailable` if more follow, or if too many of them have next to nothing.
     """
     if whole:
         yield PAGES.answer(await rest.read_page(path, selector, WHOLE_BYTES))
         return
-    size, continue_token = PAGE_SIZE, ""
+    size, continue_token, extent = PAGE_SIZE, "", _Extent(path.plural, most_bytes)
     while True:
         query = {"limit": str(size), **selector} | ({"continue": continue_token} if continue_token else {})
+        began = monotonic()
         try:
             content = await rest.read_page(path, query, PAGE_BYTES if size > 1 else MAX_RESPONSE_BYTES)
         except TooLarge:
             if size == 1:
                 raise
+            extent.add_bytes(PAGE_BYTES)
             size = max(1, size // SHRINK)
             continue
-        page = PAGES.answer(content)
+        extent.add_bytes(len(content))
+        page, asked, seconds = PAGES.answer(content), size, monotonic() - began
         if len(content) * SMALL < PAGE_BYTES:
             size = min(PAGE_SIZE, size * GROW)
         del content
         yield page
-        asked, continue_token = continue_token, page.metadata.continue_token or ""
+        before, continue_token = continue_token, page.metadata.continue_token or ""
         if not continue_token:
             return
-        if continue_token == asked:
+        if continue_token == before:
             raise Unavailable(f"the list of {path.plural} has no end: a page is followed by itself")
+        extent.add_page(len(page.items), asked, seconds)
 
 
 #: The beginning of an event of a watch, as the API server writes objects of its own kinds: the metadata are first.
