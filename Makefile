@@ -25,6 +25,8 @@ MISSPELLED := anotations,contaners,ontainers,policys,preemptable
 FAST := -m "not slow and not apiserver and not e2e and not bench and not neighbours"
 # The tests that reach every branch of the packages of which branches are counted: all tests take twice as long meanwhile.
 COUNTED := $(addprefix tests/unit/,api frameworks plan controller test_crd.py)
+# How they count branches, which takes them twice as long: `make check` leaves it to `make test`.
+COVERAGE := --cov --cov-report=term
 # Where the tests of each ring are: every process would otherwise import all eleven thousand first.
 SERVED := tests/integration tests/conformance tests/chaos tests/simulation tests/unit/client tests/unit/manifests
 END_TO_END := tests/e2e tests/conformance/test_end_to_end.py
@@ -111,7 +113,8 @@ docs: .venv-docs/.ready ## Build the documentation site in build/site. Warnings 
 	$(call took,docs)
 
 .PHONY: check
-check: lint test-fast ## Run all checks that need no cluster. Run this before each commit.
+check: lint ## Run all checks that need no cluster. Run this before each commit.
+	@$(MAKE) test-fast COVERAGE=
 
 .PHONY: lint
 lint: venv ## Run linters, type checks, import rules, and checks of generated files and documentation.
@@ -127,7 +130,8 @@ lint: venv ## Run linters, type checks, import rules, and checks of generated fi
 	$(PY) examples/embed.py --check
 	$(BIN)/codespell --dictionary=- --dictionary=hack/docs/words.txt --ignore-words-list=$(MISSPELLED) \
 	    $(addprefix --skip=,$(NO_PROSE)) $(PROSE)
-	found=0; git grep -nwiE -f hack/docs/phrases.txt -- $(PROSE) $(addprefix :!,$(NO_PROSE)) || found=$$?; test $$found -eq 1 # 1: no match
+	@# One expression for all phrases, which git finds fifty times faster than seventeen in the user's language.
+	found=0; LC_ALL=C git grep -nwiE "$$(paste -sd '|' hack/docs/phrases.txt)" -- $(PROSE) $(addprefix :!,$(NO_PROSE)) || found=$$?; test $$found -eq 1 # 1: no match
 	$(MAKE) docs
 	$(call took,lint)
 
@@ -197,14 +201,14 @@ sizes: venv ## Print the lines of the product, the tests and hack by family. Fai
 ## Tests
 
 .PHONY: test-fast
-test-fast: venv ## Run unit tests and simulations, and check branch coverage. Takes minutes, needs no cluster.
-	@$(PY) -m pytest -q -n auto $(FAST) --cov --cov-report=term $(COUNTED)
+test-fast: venv ## Run unit tests and simulations, and check branch coverage unless COVERAGE is empty. Takes minutes, needs no cluster.
+	@$(PY) -m pytest -q -n auto $(FAST) $(COVERAGE) $(COUNTED)
 	$(PY) -m pytest -q -n auto $(FAST) $(addprefix --ignore=,$(COUNTED))
 	$(call took,test-fast)
 
 .PHONY: test-slow
 test-slow: venv ## Run local runs with real processes, and long simulations. Takes minutes, needs no cluster.
-	@$(PY) -m pytest -q -n $(WAITING) -m slow tests/unit/cli tests/simulation
+	@$(PY) -m pytest -q -n $(WAITING) -m slow tests/unit tests/simulation hack
 	$(call took,test-slow)
 
 .PHONY: test-integration

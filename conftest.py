@@ -14,10 +14,13 @@ HERE = Path(__file__).parent
 
 #: Beginnings of paths of tests that need more than Python, or minutes, longest first. All other tests are fast.
 MARKERS = {
+    "hack/testbed/test_fresh": "slow",
     "tests/simulation/test_malformed_values": "slow",
     "tests/simulation/test_services": "slow",
     "tests/unit/cli/test_drill": "slow",
     "tests/unit/cli/test_run": "slow",
+    "tests/unit/local/launcher/test_launcher": "slow",
+    "tests/unit/local/test_slow_readers": "slow",
     "tests/integration/": "apiserver",
     "tests/conformance/": "apiserver",
     "tests/chaos/": "apiserver",

@@ -53,6 +53,11 @@ def lengths(source: str) -> dict[str, int]:
     return {f"{node.name}:{node.lineno}": len(code.intersection(span(node))) for node in functions(ast.parse(source))}
 
 
+def is_short(source: str, most: int) -> bool:
+    """Return whether all functions have at most this number of lines, whatever these are: it is known fast."""
+    return all(len(span(node)) <= most for node in functions(ast.parse(source)))
+
+
 def broad_excepts(source: str) -> tuple[int, ...]:
     """The lines of the handlers that catch everything: bare, Exception, BaseException, alone or among others."""
     return tuple(

@@ -26,6 +26,7 @@ def answer(question):
 
 def test_a_functions_length_counts_code_and_nothing_else() -> None:
     assert code_metrics.lengths(SOURCE) == {"answer:6": 4}
+    assert [code_metrics.is_short(SOURCE, most) for most in (3, 100)] == [False, True]
 
 
 def test_a_nested_function_counts_for_itself_and_for_the_one_around_it() -> None:

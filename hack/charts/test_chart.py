@@ -65,6 +65,7 @@ def test_helm_3_and_helm_4_agree(values: str):
     assert Release(helm=3).sources(path) == Release(helm=4).sources(path)
 
 
+@pytest.mark.slow
 def test_the_kinds_come_with_it_and_stay_when_it_goes():
     found = [item for item in Release().documents() if item["kind"] == "CustomResourceDefinition"]
     assert [item["metadata"]["name"] for item in found] == [

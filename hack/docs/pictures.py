@@ -76,7 +76,7 @@ def ends() -> str:
         program_failures=0.25,
         exit_code=137,
     )
-    title, note, times, marks = drawn(Predictor(1).predict(job, world, 1000))
+    title, note, times, marks = drawn(Predictor(1).predict(job, world, 200))
     return histogram.draw(title, note, times, [histogram.TimeMark(*mark) for mark in marks])
 
 

@@ -6,6 +6,7 @@ import re
 from xml.etree import ElementTree as ET
 
 import pytest
+from click.testing import CliRunner
 
 from support.audit.conditions import TRANSITIONS
 from trainshed.frameworks import FRAMEWORKS
@@ -13,13 +14,20 @@ from trainshed.plan.rules import RULES
 from trainshed.ui.pages import jobs
 
 from . import kinds, pictures, shown_jobs, written
+from .__main__ import main
 from .drawing import Box, arrow
 
 SVG, HTML = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xhtml}"
 
 
-def test_docs_are_up_to_date():
-    assert [path.name for path in written.stale()] == [], "PYTHONPATH=tests:hack python -m docs"
+def test_a_stale_page_is_named_and_fails_the_check(tmp_path, monkeypatch):
+    stale = tmp_path / "a.svg"
+    monkeypatch.setattr(written, "wanted", lambda: {stale: "new"})
+    result = CliRunner().invoke(main, ["--check"])
+    assert (result.exit_code, result.output) == (1, "a.svg is stale: PYTHONPATH=tests:hack python -m docs\n")
+    assert CliRunner().invoke(main, []).exit_code == 0
+    assert stale.read_text() == "new"
+    assert CliRunner().invoke(main, ["--check"]).exit_code == 0
 
 
 def test_every_transition_of_the_states_is_drawn():

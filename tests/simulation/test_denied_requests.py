@@ -231,6 +231,7 @@ TOUCHED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("touched", TOUCHED)
 def test_a_job_whose_pods_are_refused_costs_no_request_while_nothing_changes_that_the_operator_reads(touched):
     job = JobRun(scope="Replica")

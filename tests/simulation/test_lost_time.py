@@ -172,6 +172,7 @@ def spent(job: dict) -> dict[str, int]:
     return {kind: sum(seconds.get(f"{phase}Seconds", 0) for phase in phases) for kind, phases in kinds.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "hangs"), [*((seed, False) for seed in range(6)), *((seed, True) for seed in (1, 2, 4))]
 )

@@ -25,7 +25,7 @@ from trainshed.api.framework import JobDefaults
 from trainshed.frameworks import FRAMEWORKS
 
 #: The number of schedules: few with the fast tests, the rest with the slow ones; `make simulate` runs more.
-FEW, MANY = 160, int(os.environ.get("TRAINSHED_SCHEDULES", "800"))
+FEW, MANY = 60, int(os.environ.get("TRAINSHED_SCHEDULES", "800"))
 KNOWN = {framework.kind: framework for framework in FRAMEWORKS}
 JOB = JobRequest("TFJob", "a", (("Chief", 1), ("Worker", 2)))
 TRACE = "from simulation.test_schedules import traces; print(traces())"
@@ -70,6 +70,7 @@ def test_many_schedules_violate_no_invariant(number):
     assert broken(number, BATCH) == ""
 
 
+@pytest.mark.slow
 def test_a_schedule_runs_the_same_way_in_another_process_with_other_hashes():
     found = {
         subprocess.run(
@@ -84,6 +85,7 @@ def test_a_schedule_runs_the_same_way_in_another_process_with_other_hashes():
     assert found == {traces()}
 
 
+@pytest.mark.slow
 def test_a_schedule_that_violates_an_invariant_is_shrunk(monkeypatch):
     def fails(schedule: Schedule) -> Report:
         wrong = sum(step.after for step in schedule.steps if step.what == "outage") > 1
@@ -125,6 +127,7 @@ def test_every_action_is_drawn():
     assert max(len(schedule.steps) for schedule in found) > 20
 
 
+@pytest.mark.slow
 def test_special_clusters_have_pod_groups_and_keys():
     special = [schedule for schedule in drawn(3, 80) if schedule.gang]
     changes = [change for schedule in special for change in run(schedule).changes]
@@ -178,6 +181,7 @@ def end(report: Report) -> tuple[object, ...]:
     return true, status.get("restarts"), sorted(one.object["metadata"]["name"] for one in pods)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after", "answered"])
 def test_a_crash_at_any_write_does_not_change_the_end(when):
     undisturbed = crashed()

@@ -62,6 +62,7 @@ def test_one_conflict_costs_no_noticeable_time(job):
     assert updates[-2:] == [409, 200]
 
 
+@pytest.mark.slow
 @pytest.mark.fault("B2")
 def test_conflicts_without_end_cost_few_requests_and_are_reported(job):
     writer = second_writer(job, 10**9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +29,7 @@ def troubled(index: int, words: str, code: int | None, reason: str):
     return a_pod(f"worker-{index}", "Failed", job=JOB.name, uid=f"{index:036}", **fields)
 
 
+@pytest.mark.slow
 @settings(max_examples=2, deadline=None)
 @given(st.lists(WORDS, min_size=1, max_size=3), st.sampled_from([137, 1, None]), WORDS, st.booleans())
 def test_whatever_pods_say_the_status_of_a_big_job_stays_small_and_tells_the_same_again(words, code, reason, blocked):

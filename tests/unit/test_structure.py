@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
@@ -23,6 +22,8 @@ HACK = ROOT / "hack"
 EXAMPLES = ROOT / "examples"
 
 FILE_LINES = 400
+#: The docstring of a module, after comments.
+DOCSTRING = re.compile(r'(?:#.*\n|\s)*r?"""(.*?)"""', re.DOTALL)
 #: Files that may be longer, up to 600 lines, each with its reason.
 LONGER_FILES: dict[str, str] = {}
 FUNCTION_LINES = 50
@@ -158,22 +159,29 @@ def test_no_function_of_the_operator_is_longer_than_its_budget() -> None:
     lengths = {
         f"{name} {function}": n
         for name, source in scripts(OPERATOR)
+        if not code_metrics.is_short(source, FUNCTION_LINES)
         for function, n in code_metrics.lengths(source).items()
     }
+    assert lengths, "no function with comments and blank lines is that long"
     assert {function: n for function, n in lengths.items() if n > FUNCTION_LINES} == {}
 
 
 def test_every_module_begins_with_a_sentence() -> None:
     mute = []
     for name, source in scripts(ROOT):
-        first = (ast.get_docstring(ast.parse(source)) or "").partition("\n\n")[0]
-        if not first.endswith((".", ":", "?")):
+        docstring = DOCSTRING.match(source)
+        if not docstring or not docstring[1].partition("\n\n")[0].rstrip().endswith((".", ":", "?")):
             mute.append(name)
     assert mute == []
 
 
 def test_only_the_worker_and_what_hands_an_error_on_to_a_coroutine_catch_every_error() -> None:
-    found = [f"{name}:{line}" for name, source in scripts(OPERATOR) for line in code_metrics.broad_excepts(source)]
+    found = [
+        f"{name}:{line}"
+        for name, source in scripts(OPERATOR)
+        if re.search(r"except\s*:|except\b[^:]*Exception\b", source)  # parsing all takes seconds
+        for line in code_metrics.broad_excepts(source)
+    ]
     assert [place.partition(":")[0].rpartition("/")[2] for place in found] == ["loop_time.py", "workqueue.py"], found
 
 
@@ -200,11 +208,9 @@ def test_modules_have_specific_names() -> None:
 
 
 def test_functions_of_tests_have_names_that_say_what_they_return() -> None:
+    named = re.compile(rf"^\s*(?:async )?def ({'|'.join(SAYS_NOTHING)})\(", re.MULTILINE)
     found = [
-        f"{path.relative_to(ROOT)}: {node.name}"
-        for path in (*TESTS.rglob("*.py"), *HACK.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef) and node.name in SAYS_NOTHING
+        f"{name}: {nothing}" for folder in (TESTS, HACK) for name, s in scripts(folder) for nothing in named.findall(s)
     ]
     assert found == []
 
@@ -219,8 +225,8 @@ def test_no_two_modules_of_the_operator_have_the_same_name() -> None:
 
 
 def test_no_two_classes_of_the_operator_have_the_same_name() -> None:
-    nodes = (node for _, source in scripts(OPERATOR) for node in ast.walk(ast.parse(source)))
-    names = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
+    classes = re.compile(r"^\s*class (\w+)", re.MULTILINE)
+    names = Counter(name for _, source in scripts(OPERATOR) for name in classes.findall(source))
     assert "Job" in names
     assert {name: number for name, number in names.items() if number > 1 and not name.startswith("_")} == {}
 

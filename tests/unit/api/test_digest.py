@@ -7,7 +7,7 @@ import time
 import pytest
 
 from support.replace import replace
-from trainshed.api.digest import Digest, digest_of, many_texts
+from trainshed.api.digest import Digest, digest_of, many_texts, text_digest
 from trainshed.api.objects import LAST_APPLIED_HASH
 from trainshed.plan.dependents import covers
 
@@ -17,6 +17,15 @@ WANTED = {"b": ["x", "ä<"], "a": 1}
 def test_equal_values_have_equal_digests():
     assert covers(digest_of({"a": 1, "b": ["x", "ä<"]}), WANTED)
     assert covers(digest_of("text"), "text")
+
+
+def test_a_digest_of_what_a_server_has_written_stands_for_the_value():
+    written = text_digest(b'{"a":1,"b":["x","\xc3\xa4\\u003c"]}')
+    assert (written.stands_for(WANTED), written.stands_for({"a": 1}), written.stands_for(text_digest)) == (
+        True,
+        False,
+        False,
+    )
 
 
 def test_very_many_texts_are_those_that_are_wanted_if_the_operator_has_written_them():

@@ -187,6 +187,7 @@ def done(step: int, seed: int) -> Indexes:
     return Indexes.of(index for index in range(0, 100_000, step or 1) if step or random.random() < 0.5)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.builds(Status, **HUGE), st.integers(0, 3), st.integers(0, 9))
 def test_a_status_stays_small_whatever_the_size_of_its_job(status, step, seed):

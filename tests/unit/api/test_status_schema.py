@@ -60,6 +60,7 @@ def accepted(status: Status) -> dict:
     return status_codec.status_document(status)
 
 
+@pytest.mark.slow
 @pytest.mark.fault("J18")
 @settings(max_examples=400, deadline=None)
 @given(like(STATUS) | ANYTHING)
@@ -79,6 +80,7 @@ RESTARTS = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     st.builds(

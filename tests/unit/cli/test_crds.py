@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
 import yaml
 from click.testing import CliRunner
 
@@ -27,6 +28,7 @@ def test_the_printed_definitions_are_those_of_the_files():
     assert len(printed) == len(FRAMEWORKS)
 
 
+@pytest.mark.slow
 def test_v2beta1_of_mpijob_replaces_v1():
     result = CliRunner().invoke(cli, ["crds", "--mpi-version", "v2beta1"])
     printed = {found["metadata"]["name"]: found for found in documents(result.stdout)}

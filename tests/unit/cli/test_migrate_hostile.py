@@ -133,6 +133,7 @@ def test_a_tenant_of_v1s_namespace_needs_its_service_account(tmp_path):
     assert "\n1 job (" in migrate(tmp_path, both | {"deployments": false}).stdout
 
 
+@pytest.mark.slow
 def test_neither_the_memory_nor_a_line_grows_with_what_tenants_create(tmp_path):
     selector = {f"k{number}": "v" for number in range(8000)}
     large = [a_job(f"j{number}") for number in range(20)]

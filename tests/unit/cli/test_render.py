@@ -83,6 +83,7 @@ def test_a_job_is_rendered_to_its_pods_and_services():
     assert found["Pod mnist-worker-0"]["metadata"]["namespace"] == "default"
 
 
+@pytest.mark.slow
 def test_every_replica_of_a_large_job_is_rendered():
     found = render(a_job(workers=1001)).stdout
     for kind in ("Pod", "Service"):

@@ -47,6 +47,7 @@ def test_it_says_when_the_job_ends_what_is_lost_and_what_was_assumed(job):
         assert words in " ".join(result.output.split()), result.output
 
 
+@pytest.mark.slow
 def test_it_advises_on_limits_and_on_what_is_not_retried(job):
     text = whatif("-f", job(policy={"activeDeadlineSeconds": 173200}), *TIMES).output
     assert "fail by a failure that is not retried" in text

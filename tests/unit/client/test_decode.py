@@ -238,6 +238,7 @@ def test_a_pod_says_whether_its_name_resolves_by_the_service_of_its_job():
     assert decoded(POD).service == ""
 
 
+@pytest.mark.slow
 def test_names_that_others_choose_do_not_stay_in_memory():
     """A pod whose annotations change all the time; `sys.intern` never forgets."""
     before = decode._shared.cache_info()

@@ -147,6 +147,7 @@ def a_pod(number: int, owner: str, container: dict) -> dict:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("owner", ["u0", "another"])
 async def test_of_pods_little_more_is_kept_than_what_they_request(owner):
     many = {f"example.com/r{number}": "1" for number in range(4_000)}

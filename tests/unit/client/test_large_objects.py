@@ -174,6 +174,7 @@ class Server:
 LARGE, SMALL = 9 * 1024 * 1024, 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "requests"),
     [
@@ -357,6 +358,7 @@ class Events:
         return json.dumps({"metadata": {"resourceVersion": "1", "continue": f"c{self.pages}"}, "items": items}).encode()
 
 
+@pytest.mark.slow
 async def test_not_all_events_are_read_and_only_what_is_needed_of_them():
     server = Events()
     found = []

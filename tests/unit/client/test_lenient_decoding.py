@@ -124,6 +124,7 @@ PARTS = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.fixed_dictionaries(PARTS))
 def test_any_pod_or_service_with_a_name_is_decoded(document):

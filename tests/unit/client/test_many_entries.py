@@ -96,6 +96,7 @@ def an_object(parts: dict[str, Any]) -> dict[str, Any]:
     return {**parts, "metadata": {**identity, **given, "labels": labels, "ownerReferences": owners}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "what", "parts"), ROWS, ids=[f"{kind}-{what}"[:60] for kind, what, _ in ROWS])
 def test_an_event_about_an_object_with_many_entries_makes_no_value_of_each(kind, what, parts):
     cache = Cache(FRAMEWORKS, JobDefaults(gang_scheduler="volcano"), lambda _key: None)

@@ -23,6 +23,7 @@ def test_a_shallow_document_is_not_changed():
     assert cut_nesting(content) == content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [300, 5000, 200_000])
 def test_only_parts_that_are_too_deep_are_left_out(levels: int):
     deep = _nested(levels)

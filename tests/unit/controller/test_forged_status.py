@@ -65,6 +65,7 @@ async def live(harness: Harness, looks: int) -> None:
         assert outcome.error is None
 
 
+@pytest.mark.slow
 @pytest.mark.fault("I11")
 @given(FORGED)
 @settings(max_examples=60, deadline=None)

@@ -98,6 +98,7 @@ def rewrite(harness: Harness, change: Callable[[dict], None]) -> None:
     harness.world.create_dependent, harness.world.update_dependent = created, updated
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", [90, 9000], ids=["few values", "many values"])
 async def test_a_large_part_that_the_server_writes_otherwise_is_written_once(labels):
     selector = {"matchLabels": {f"l-{number:05}": "v" * 40 for number in range(labels)}}

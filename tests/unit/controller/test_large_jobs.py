@@ -79,6 +79,7 @@ def hear(informer: Informer[CachedJob], document: dict, what: str = "MODIFIED") 
     informer._handle(encoded({"type": what, "object": document}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("template", TEMPLATES)
 async def test_of_large_jobs_whose_writes_wait_little_more_is_kept_than_their_json(template):
     """As where an admission webhook does not answer."""

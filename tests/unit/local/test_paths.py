@@ -60,6 +60,7 @@ def kernel(root: Path, path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has openat2")
 @settings(max_examples=200)
 @given(TREES, PATHS)
@@ -91,6 +92,7 @@ def snapshot(top: Path, without: Path) -> dict[str, tuple]:
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(TREES, PATHS | TARGETS, st.booleans(), st.sampled_from([None, 0o600]))
 def test_nothing_outside_is_created_or_changed(tree, path, links, file):

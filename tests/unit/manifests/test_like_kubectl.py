@@ -83,6 +83,7 @@ def test_a_long_file_with_what_libyaml_reads_otherwise_is_read_by_the_scanner_or
         reader.document(comment * 20 + text)
 
 
+@pytest.mark.slow
 def test_long_files_are_read_quickly():
     line = "- {name: x, value: 'abc'}\n  \n- args: [a, b, \"c d\"]\n"
     short, long = line * 600, line * 24_000

@@ -22,6 +22,7 @@ def test_a_run_without_a_failure_takes_exactly_its_start_its_training_and_its_ch
     assert used == {"training": 320 * HOUR, "lostWork": 0, "checkpoints": 32 * 180, "restarts": 0, "start": 32 * 90}
 
 
+@pytest.mark.slow
 def test_without_checkpoints_the_mean_time_is_that_of_waiting_for_one_undisturbed_run():
     # Each attempt needs W + R without a failure of rate 1/M: E = M (exp((W + R) / M) - 1).
     training, restart, mean = 12 * HOUR, 30 * MINUTE, 10 * HOUR
@@ -41,6 +42,7 @@ def mean_with(every: float, count: int = 60) -> float:
     return statistics.mean(run.seconds for run in runs(pytorch(1), world, count))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [10 * MINUTE, 50 * MINUTE, 3 * HOUR])
 def test_with_checkpoints_the_mean_time_is_that_of_daly(every):
     mean, restart, cost = 10 * HOUR, 300, 120
@@ -48,6 +50,7 @@ def test_with_checkpoints_the_mean_time_is_that_of_daly(every):
     assert mean_with(every) == pytest.approx(expected, rel=0.02)
 
 
+@pytest.mark.slow
 def test_the_best_interval_is_that_of_young_and_daly_within_five_percent():
     # Around its minimum the mean time is a parabola of the interval's logarithm; its vertex is where it is least.
     best = young_daly(120, 10 * HOUR)
@@ -63,6 +66,7 @@ def test_the_best_interval_is_that_of_young_and_daly_within_five_percent():
     assert math.exp(vertex) == pytest.approx(1, abs=0.05)
 
 
+@pytest.mark.slow
 def test_the_share_of_runs_that_a_limit_ends_is_that_of_their_failures():
     # With backoffLimit 0 the first failure of the program ends the job: a run of W succeeds with exp(-W / M).
     world = assumed(run_time=10 * HOUR, mtbf=20 * HOUR, program_failures=1, exit_code=137, checkpoint_every=HOUR)
@@ -72,6 +76,7 @@ def test_the_share_of_runs_that_a_limit_ends_is_that_of_their_failures():
     assert {run.ending for run in found} == {RunEnding.SUCCEEDED, RunEnding.BACKOFF_LIMIT}
 
 
+@pytest.mark.slow
 def test_the_interval_that_is_advised_is_near_that_of_young_and_daly():
     world = assumed(run_time=6 * DAY, mtbf=10 * HOUR, checkpoint_every=5 * HOUR, checkpoint_cost=120, restart_cost=300)
     source = Predictor(1)

@@ -80,6 +80,7 @@ def mean(job, world) -> float:
     return statistics.mean(run.seconds for run in runs(job, world, 15))
 
 
+@pytest.mark.slow
 def test_an_elastic_job_goes_on_without_a_worker_and_a_spare_node_takes_the_place_of_another():
     world = assumed(nodes=4, **ALWAYS, replace_node=6 * HOUR)
     policy = {"maxReplicas": 4, "rdzvBackend": "c10d"}

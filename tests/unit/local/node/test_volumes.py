@@ -329,6 +329,7 @@ def test_what_the_api_server_accepts_is_mounted(tmp_path, body):
     assert all(mount.source.exists() for mount in found)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(pods(), TEXTS, TEXTS, TEXTS, st.booleans())
 def test_no_pod_reaches_what_is_outside_also_if_nothing_was_checked(body, namespace, claim, subpath, any_user):

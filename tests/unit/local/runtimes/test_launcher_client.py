@@ -29,6 +29,7 @@ def message(*words: str) -> dict:
     return {"argv": [*words], "env": {"PATH": os.environ["PATH"]}, "cwd": "/"}
 
 
+@pytest.mark.slow
 async def test_a_thousand_containers_start_at_the_same_time(client):
     async def one() -> int:
         return await (await client.start(message("true"), {})).wait()
@@ -37,6 +38,7 @@ async def test_a_thousand_containers_start_at_the_same_time(client):
         assert await asyncio.gather(*(one() for _ in range(1000))) == [0] * 1000
 
 
+@pytest.mark.slow
 async def test_requests_wait_without_blocking_while_the_launcher_does_not_read(client):
     os.kill(client._process.pid, signal.SIGSTOP)
     long = {**message("true"), "env": {"LONG": "x" * 100_000}}
