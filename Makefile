@@ -130,7 +130,7 @@ lint: venv ## Run linters, type checks, import rules, and checks of generated fi
 	$(PY) examples/embed.py --check
 	$(BIN)/codespell --dictionary=- --dictionary=hack/docs/words.txt --ignore-words-list=$(MISSPELLED) \
 	    $(addprefix --skip=,$(NO_PROSE)) $(PROSE)
-	@# One expression for all phrases, which git finds fifty times faster than seventeen in the user's language.
+	@# One expression for all phrases, which git finds fifty times faster than one for each in the user's language.
 	found=0; LC_ALL=C git grep -nwiE "$$(paste -sd '|' hack/docs/phrases.txt)" -- $(PROSE) $(addprefix :!,$(NO_PROSE)) || found=$$?; test $$found -eq 1 # 1: no match
 	$(MAKE) docs
 	$(call took,lint)

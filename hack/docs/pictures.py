@@ -29,7 +29,7 @@ PLACES = {
 }
 INSIDE = ("Created", "Running", "Restarting", "Blocked")
 AROUND = Box(410, 175, 530, 250)
-LOOKS = {"Succeeded": "good", "Failed": "bad"}
+CSS_CLASSES = {"Succeeded": "good", "Failed": "bad"}
 RUNG = 46
 
 
@@ -58,7 +58,7 @@ def states() -> str:
     parts += list(_inside())
     parts += list(_outside(shared))
     for state, box in PLACES.items():
-        parts += [box.drawn(LOOKS.get(state, "box")), words((box.x, box.y), state or "new", "mono")]
+        parts += [box.drawn(CSS_CLASSES.get(state, "box")), words((box.x, box.y), state or "new", "mono")]
     note = "an arrow from the dashed line starts at every state inside it; the first stored state may be any"
     return picture((880, 440), "The states of a job", *parts, words((20, 425), note, "small", "start"))
 

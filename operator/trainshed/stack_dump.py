@@ -21,7 +21,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from trainshed.local.launcher.process_tree import by_parent, descendants, look, pids_of, processes
+from trainshed.local.launcher.process_tree import by_parent, descendants, pids_of, process_of, processes
 
 #: The most processes, threads of one, and frames of one thread that are printed, and the length of a text.
 MOST_PROCESSES, MOST_THREADS, MOST_FRAMES, MOST_TEXT = 64, 32, 60, 300
@@ -81,7 +81,7 @@ def describe(pid: int) -> dict[str, Any]:
     a path and a line.
     """
     folder = Path(f"/proc/{pid}")
-    process = look(pid)
+    process = process_of(pid)
     known: dict[str, Any] = {"pid": pid, "parent": process.parent if process else 0}
     with suppress(OSError):
         words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")

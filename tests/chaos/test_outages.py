@@ -166,14 +166,14 @@ def test_the_test_clients_close_while_the_server_hangs(second_server: ControlPla
     """A connection that outlives its event loop causes a warning, which pytest turns into an error."""
     _, apiserver, *_ = second_server.processes
 
-    async def look_on() -> None:
+    async def stop_apiserver() -> None:
         async with environment_on(second_server, tmp_path):
             await asyncio.sleep(1)
             os.kill(apiserver.pid, signal.SIGSTOP)
 
     try:
         with asyncio.Runner(loop_factory=EventLoop) as runner:
-            runner.run(look_on())
+            runner.run(stop_apiserver())
     finally:
         os.kill(apiserver.pid, signal.SIGCONT)
     gc.collect()

@@ -70,7 +70,7 @@ async def test_a_missing_right_blocks_the_job_until_it_is_granted_again(environm
 
 @pytest.mark.fault("B14")
 async def test_the_token_may_change_every_second(environment: Environment, tmp_path: Path) -> None:
-    """The door knows the latest token only; no look fails because of that."""
+    """The proxy accepts only the latest token; no reconcile fails because of that."""
     file = tmp_path / "token"
     file.write_text("token-0")
     kubeconfig = environment.proxy.kubeconfig(tmp_path, tokenFile=str(file))

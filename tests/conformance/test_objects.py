@@ -52,7 +52,7 @@ def test_only_what_is_missing_is_made(user: UserClient):
 @same("TO-090", "where all pods exist, pending, nothing is made and nothing deleted")
 def test_what_is_there_stays(user: UserClient):
     before = uids(created_pods(user, job(TF, "a", Worker=4, PS=2), *SIX)), uids(with_service(user, *SIX))
-    user.patch_job(TF, "a", {"metadata": {"labels": {"look": "again"}}})
+    user.patch_job(TF, "a", {"metadata": {"labels": {"reconcile": "again"}}})
     always(lambda: (uids(pods(user, *SIX)), uids(services(user))) == before)
 
 

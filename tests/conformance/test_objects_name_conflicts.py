@@ -49,7 +49,7 @@ def test_a_stranger_is_left_alone(user: UserClient, plural: str, group: str, nam
             assert after.get(field) == before.get(field)
 
 
-@same("TO-114", "an MPIJob that is gone before it is looked at is no error")
+@same("TO-114", "an MPIJob that is gone before it is reconciled is no error")
 def test_a_job_that_is_gone_is_no_error(user: UserClient, operator: Operator):
     for number in range(5):
         user.create(job(MPI, f"m-{number}", Launcher=1, Worker=1))

@@ -77,7 +77,7 @@ def test_the_autoscaler_of_a_finished_job_is_deleted(user: UserClient, kubelet: 
     kubelet.end("el-worker-0", 0)
     eventually(lambda: user.state("PyTorchJob", "el") == "Succeeded")
     eventually(lambda: not scalers(user))
-    user.patch_job("PyTorchJob", "el", {"metadata": {"labels": {"look": "again"}}})
+    user.patch_job("PyTorchJob", "el", {"metadata": {"labels": {"reconcile": "again"}}})
     time.sleep(1)
     assert not scalers(user)
 
@@ -149,7 +149,7 @@ def test_values_that_the_server_normalizes_are_not_written_again(
     eventually(lambda: user.state("PyTorchJob", "quiet") == "Running")
     before, found = writes(shared_operator), scalers(user)["quiet"]
     assert before >= 1
-    for number in range(5):  # each makes the operator look again
+    for number in range(5):  # each makes the operator reconcile again
         user.patch_job("PyTorchJob", "quiet", {"metadata": {"labels": {"number": str(number)}}})
         edit(user, "quiet", {"metadata": {"labels": {"number": str(number)}}})
         time.sleep(0.3)

@@ -114,7 +114,7 @@ VIEW = [
 
 @pytest.mark.parametrize(("rules", "may"), [(VIEW, ["see jobs", "read logs"]), ([], [])], ids=["view", "nothing"])
 @pytest.mark.usefixtures("installed")
-def test_who_may_not_look_is_not_given_a_failure(second_server, second_user, tmp_path, rules, may):
+def test_doctor_reports_no_failure_for_a_user_who_may_not_read(second_server, second_user, tmp_path, rules, may):
     name, path = f"user-of-{second_user.namespace}", f"{RBAC}/namespaces/{second_user.namespace}"
     subject = {"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "own"}

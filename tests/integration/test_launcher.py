@@ -89,7 +89,7 @@ def test_changes_by_others_are_reverted_and_deleted_objects_are_created_again(ru
 def test_unchanged_objects_are_not_written(running: UserClient):
     before = versions(running)
     for number in range(3):
-        running.patch_job(MPI, "m", {"metadata": {"labels": {"look": str(number)}}})
+        running.patch_job(MPI, "m", {"metadata": {"labels": {"reconcile": str(number)}}})
     always(lambda: versions(running) == before)
 
 

@@ -192,7 +192,7 @@ def test_pod_groups_are_counted_and_have_events(plane: ControlPlane, user: UserC
     assert operator.complaints() == []
 
 
-def all_looked_at(samples) -> bool:
+def all_reconciled(samples) -> bool:
     """Return whether some jobs have been queued, and all of them have been reconciled."""
     waits = value(samples, "trainshed_workqueue_queue_duration_seconds_count")
     return 0 < waits == value(samples, "trainshed_reconcile_duration_seconds_count")
@@ -202,10 +202,10 @@ def test_metrics_of_the_operator_itself_are_served(user: UserClient, operator: O
     with FakeKubelet(user):
         user.create(tfjob("runs", Worker=1))
         eventually(lambda: user.state("TFJob", "runs") == "Running")
-    samples = eventually(lambda: found if all_looked_at(found := served(operator)) else None)
+    samples = eventually(lambda: found if all_reconciled(found := served(operator)) else None)
     assert value(samples, "trainshed_leader") == 1
-    looks = value(samples, "trainshed_reconcile_duration_seconds_count")
-    assert value(samples, "trainshed_reconcile_duration_seconds_bucket", le="60.0") == looks
+    reconciles = value(samples, "trainshed_reconcile_duration_seconds_count")
+    assert value(samples, "trainshed_reconcile_duration_seconds_bucket", le="60.0") == reconciles
     assert value(samples, "trainshed_watch_last_event_age_seconds", resource="tfjobs") < 90
     assert value(samples, "trainshed_events_dropped_total") == 0
     assert value(samples, "process_resident_memory_bytes") > 2**20

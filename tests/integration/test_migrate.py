@@ -105,8 +105,8 @@ def test_running_jobs_are_taken_over_without_a_restarted_pod(plane, user, operat
         switch(plane)
         operator = operators.begin(plane.kubeconfig, "--no-leader-elect")
         eventually(lambda: conditions_of(user, "again") == ["Created", "Running"], 20)
-        looked_at = [name for name in V1_JOBS if name not in ("paused", "done", "lost")]
-        eventually(lambda: all(user.job(V1_JOBS[name][0]["kind"], name)["status"].get("ready") for name in looked_at))
+        reconciled = [name for name in V1_JOBS if name not in ("paused", "done", "lost")]
+        eventually(lambda: all(user.job(V1_JOBS[name][0]["kind"], name)["status"].get("ready") for name in reconciled))
         after = uids(user)
         assert after.pop("again-worker-1")
         assert after == known

@@ -152,7 +152,7 @@ NOT_LOOKED_AT = {
 
 
 @pytest.mark.parametrize("role", NOT_LOOKED_AT, ids=["edit", "view", "nothing"])
-def test_who_may_not_look_gets_a_partial_plan_that_names_each_part(second_server, owner, tmp_path, role):
+def test_a_user_who_may_not_read_gets_a_partial_plan_that_names_each_part(second_server, owner, tmp_path, role):
     secret = {"metadata": {"name": "registry"}}
     owner.call("POST", f"/api/v1/namespaces/{owner.namespace}/secrets", secret)
     found = somebody_with(second_server, owner, tmp_path, role)

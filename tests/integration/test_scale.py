@@ -104,7 +104,7 @@ def test_the_end_of_a_surplus_pod_is_no_failure(user: UserClient, kubelet: FakeK
     scale("PyTorchJob", "s", 1)
     eventually(lambda: "deletionTimestamp" in user.pod("s-worker-1")["metadata"])
     kubelet.end("s-worker-1", 143)
-    user.patch_job("PyTorchJob", "s", {"metadata": {"labels": {"look": "again"}}})
+    user.patch_job("PyTorchJob", "s", {"metadata": {"labels": {"reconcile": "again"}}})
     user.call("PATCH", path, {"metadata": {"finalizers": None}}, MERGE)
     settled(user, "PyTorchJob", "s", 1, ("s-master-0",))
     assert unharmed(user, "PyTorchJob")

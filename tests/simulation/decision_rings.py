@@ -36,7 +36,7 @@ from .transport import RequestOutcome
 
 PREFIX = ring.name_of("")
 #: Seconds that a request may take, until what is due is found; seconds after which an error is tried again, at most.
-WRITE, LATEST = job_decisions.LOOK + 1.0, job_decisions.RAREST.total_seconds()
+WRITE, LATEST = job_decisions.POLL_SECONDS + 1.0, job_decisions.RAREST.total_seconds()
 #: Seconds after which an error is tried again at first, and for which a process is frozen at most.
 FIRST, FROZEN = job_decisions.EVERY.total_seconds(), 60.0
 #: In half of the runs writes come after these seconds, so that more of them meet the faults; in others as documented.
@@ -338,7 +338,7 @@ class DecisionRings:
         disturbed = [at for at, _ in self._disturbed[uid]]
         for before, after in pairwise(self._written[uid]):
             excused = any(before - self._every - WRITE <= at <= after for at in (*ends, *disturbed))
-            if after - before < self._every - job_decisions.LOOK and not excused:
+            if after - before < self._every - job_decisions.POLL_SECONDS and not excused:
                 yield f"it was written at {before:.1f} and again at {after:.1f}"
 
 

@@ -227,7 +227,7 @@ def a_document(
 class Play:
     """A job and the lives of its pods. `refusals` are reasons and messages of the API server from a time on.
 
-    `trains` gives what the training reports at a time, `extra` are further times at which the operator looks.
+    `trains` gives what the training reports at a time, `extra` are further times at which the operator reconciles.
     """
 
     job: dict[str, Any]
@@ -242,7 +242,7 @@ class Play:
     def file(self, now: float) -> JobFile:
         """Return what is known of the job at a time."""
         status, samples, events, said = Status(), [], [], set()
-        for moment in self._looks(now):
+        for moment in self._reconciles(now):
             snapshot = self._snapshot(status, moment)
             found = plan(snapshot)
             status = found.status
@@ -265,7 +265,7 @@ class Play:
             story.tell(facts, document, self.beside),
         )
 
-    def _looks(self, now: float) -> list[float]:
+    def _reconciles(self, now: float) -> list[float]:
         moments = {time + 1 for life in self.lives for time in life.moments} | {1.0, *self.extra, now}
         return sorted(moment for moment in moments if moment <= now)
 

@@ -16,8 +16,8 @@ from .job_changes import Manner, change_options, for_each
 from .job_names import JOB
 from .parameters import duration
 
-#: The seconds between two looks.
-LOOK = 1.0
+#: The seconds between two reads of the jobs.
+POLL_SECONDS = 1.0
 
 
 @click.command()
@@ -66,4 +66,4 @@ async def _until_gone(cluster: Cluster, job: Document, kind: JobKind) -> None:
         is_gone = found is None or found["metadata"]["uid"] != metadata["uid"]
         if is_gone and not await cluster.reader.pods(job):
             return
-        await asyncio.sleep(LOOK)
+        await asyncio.sleep(POLL_SECONDS)

@@ -23,7 +23,7 @@ from trainshed.views.forecast import Forecast
 
 from .permitted import readable, right
 from .submissions import UNANSWERED, Submission, refusal
-from .surroundings import CORE, Surroundings, class_of, looked, unknown
+from .surroundings import CORE, Surroundings, assessed, class_of, unknown
 
 ADMISSION, PRIORITY = "Admission", "Priority"
 #: A label of a namespace: the level of Pod Security that its pods must have.
@@ -78,12 +78,12 @@ async def forecast(rest: RestClient, around: Surroundings, job: Submission, crea
     found = (
         *admission,
         *pods,
-        *await looked(needed_objects.PART, around.needed(namespace, _references(what, demands))),
-        *await looked(limit_ranges.PART, around.limited(namespace, demands)),
-        *await looked(quotas.PART, around.within_quotas(namespace, demands, _counts(job, what))),
-        *await looked(PRIORITY, _priorities(around, demands)),
-        *(await looked(kueue_queues.PART, around.in_queue(namespace, queue, demands)) if queue else ()),
-        *await looked(packing.PART, around.on_nodes(demands)),
+        *await assessed(needed_objects.PART, around.needed(namespace, _references(what, demands))),
+        *await assessed(limit_ranges.PART, around.limited(namespace, demands)),
+        *await assessed(quotas.PART, around.within_quotas(namespace, demands, _counts(job, what))),
+        *await assessed(PRIORITY, _priorities(around, demands)),
+        *(await assessed(kueue_queues.PART, around.in_queue(namespace, queue, demands)) if queue else ()),
+        *await assessed(packing.PART, around.on_nodes(demands)),
     )
     policy, place = created.job.policy, job.manifest.place
     note = ELSEWHERE if policy.managed_elsewhere else SUSPENDED if policy.suspend and not queue else ""
@@ -103,7 +103,7 @@ async def _admitted(rest: RestClient, job: Submission) -> tuple[list[Assessment]
         if _is_denied(error):
             wanted = Path(job.kind.prefix, job.kind.plural, job.namespace)
             lacking = unknown(ADMISSION, "whether the API server accepts the job", Unreadable(right("create", wanted)))
-            return [lacking, *await looked(ADMISSION, _namespace(rest, job.namespace))], None
+            return [lacking, *await assessed(ADMISSION, _namespace(rest, job.namespace))], None
         if NO_DRY_RUN in str(error):
             return [Assessment(Fit.UNKNOWN, ADMISSION, f"whether the API server accepts the job: {error}")], None
         return [Assessment(Fit.REFUSED, ADMISSION, refusal(job, error, is_dry_run=True))], None

@@ -78,25 +78,25 @@ async def examine(cluster: Cluster, own_version: str) -> AsyncIterator[Diagnosis
     except NoSuchJob as error:
         yield Diagnosis(Verdict.FAILED, "CRDs", str(error))
         kinds = []
-    for found in await _looked("CRDs", _definitions(rest, kinds)):
+    for found in await _diagnosed("CRDs", _definitions(rest, kinds)):
         yield found
     installed = await find_installed(rest)
     if isinstance(installed, Unreadable):
         yield installed.of("Operator")
     else:
-        for found in await _looked("Operator", _operator(rest, installed, own_version)):
+        for found in await _diagnosed("Operator", _operator(rest, installed, own_version)):
             yield found
     for parts in await asyncio.gather(
-        _looked("Validation", _validation(rest, kinds, namespace)),
-        _looked("Rights", _rights(rest, kinds, namespace)),
-        _looked("Neighbours", _neighbours(rest, installed, namespace)),
+        _diagnosed("Validation", _validation(rest, kinds, namespace)),
+        _diagnosed("Rights", _rights(rest, kinds, namespace)),
+        _diagnosed("Neighbours", _neighbours(rest, installed, namespace)),
     ):
         for found in parts:
             yield found
 
 
-async def _looked(part: str, work: Awaitable[list[Diagnosis]]) -> list[Diagnosis]:
-    """Return what was found, or the error of the API server instead: the other parts are looked at all the same."""
+async def _diagnosed(part: str, work: Awaitable[list[Diagnosis]]) -> list[Diagnosis]:
+    """Return what was found, or the error of the API server instead: the other parts are checked all the same."""
     try:
         return await work
     except ApiError as error:

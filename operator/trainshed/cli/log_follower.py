@@ -24,8 +24,8 @@ from trainshed.views.rows import listed
 from .connection import Cluster, warn
 from .job_pods import Target, pods_of_replicas, replica_of
 
-#: The seconds between two looks for new pods and containers.
-LOOK = 1.0
+#: The seconds between two reads of the job and its pods.
+POLL_SECONDS = 1.0
 #: The seconds after the end of a job for which pods that run on are followed, and those that are being deleted: under
 #: cleanPodPolicy None nothing ends parameter servers, and a grace period may be longer than anyone waits.
 RUNNING_ON, STOPPING = 5.0, 60.0
@@ -120,10 +120,10 @@ class Follower:
         self._over: float | None = None
         self._outage, self._heard = Outage(warn), 0.0
 
-    async def run(self, look: Callable[[Document], None] = lambda _job: None) -> Document | None:
+    async def run(self, on_job: Callable[[Document], None] = lambda _job: None) -> Document | None:
         """Print lines until the job has ended and all that its pods have written is printed, or until Ctrl-C.
 
-        Pods that run on after the end of the job are followed a little longer. `look` is called with the job about
+        Pods that run on after the end of the job are followed a little longer. `on_job` is called with the job about
         every second. Returns the job as it was last, or None if it is gone.
         """
         async with asyncio.TaskGroup() as group:
@@ -133,11 +133,11 @@ class Follower:
                 for pod in pods:
                     if pod.uid not in self._tasks and has_started(pod, self._target.container(pod)):
                         self._tasks[pod.uid] = group.create_task(self._follow(pod))
-                look(job)
+                on_job(job)
                 if not status_codec.parse_status(job).over:
-                    await asyncio.sleep(LOOK)
+                    await asyncio.sleep(POLL_SECONDS)
                 elif left := self._left():
-                    await asyncio.wait(left, timeout=LOOK)
+                    await asyncio.wait(left, timeout=POLL_SECONDS)
                 else:
                     break
             for task in self._tasks.values():
@@ -175,7 +175,7 @@ class Follower:
                 self._news.set()
                 self._news = asyncio.Event()
                 return found
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(POLL_SECONDS)
 
     async def _follow(self, pod: Pod) -> None:
         """Print the log of a pod until it has ended, also after an interruption and a restart in place.
@@ -194,7 +194,7 @@ class Follower:
                 if not tries or not isinstance(source.error, (TooManyRequests, Unavailable)):
                     source.report()
                     return
-                await asyncio.sleep(LOOK)
+                await asyncio.sleep(POLL_SECONDS)
 
     def _has_ended(self, pod: Pod) -> bool:
         """Return whether nothing more will be written: the pod has ended or is gone, or the job and the container."""

@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 REDIRECT = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={link}">'
 #: Seconds for which the file stays: by then a browser has read it.
 READ_WITHIN = 60.0
-#: Seconds between two looks whether the user has pressed Enter, and the most bytes of what was typed before.
-LOOK, MOST_INPUT = 0.25, 4096
+#: Seconds between two checks whether the user has pressed Enter, and the most bytes of what was typed before.
+POLL_SECONDS, MOST_INPUT = 0.25, 4096
 
 
 @asynccontextmanager
@@ -40,7 +40,7 @@ async def offered(new_link: Callable[[], str], say: Callable[[str], None], *, br
 async def print_links(new_link: Callable[[], str], say: Callable[[str], None], terminal: int) -> None:
     """Print another link each time the user presses Enter, until the end of the terminal's input."""
     while True:
-        await asyncio.sleep(LOOK)
+        await asyncio.sleep(POLL_SECONDS)
         if not _has_input(terminal):
             continue
         if not os.read(terminal, MOST_INPUT):

@@ -64,8 +64,8 @@ def unknown(part: str, what: str, refused: Unreadable) -> Assessment:
     return Assessment(Fit.UNKNOWN, part, f"{what}: {refused.advice}")
 
 
-async def looked(part: str, work: Awaitable[list[Assessment]]) -> list[Assessment]:
-    """Return what was found, or that the API server does not say: the other parts are looked at all the same."""
+async def assessed(part: str, work: Awaitable[list[Assessment]]) -> list[Assessment]:
+    """Return what was found, or that the API server does not say: the other parts are assessed all the same."""
     try:
         return await work
     except ApiError as error:

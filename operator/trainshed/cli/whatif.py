@@ -225,7 +225,7 @@ def _assumptions(subject: VirtualJob, given: dict[str, Any]) -> Assumptions:
             f"this would take about {rounded(seconds)}, longer than --time-limit: try --histories {fewer}"
         )
     if seconds > LONG:
-        warn(f"This takes about {seconds / 60:.0f} minutes; --histories {fewer} is enough for a first look.")
+        warn(f"This takes about {seconds / 60:.0f} minutes; --histories {fewer} is enough for a first estimate.")
     return assumed
 
 

@@ -15,8 +15,8 @@ from .job_reader import CORE
 from .lists import DOCUMENTS
 from .transport import Path, RestClient
 
-#: Seconds between two looks at the container.
-LOOK = 1.0
+#: Seconds between two reads of the container's status.
+POLL_SECONDS = 1.0
 #: The most bytes of output that are read.
 MOST_BYTES = 8 * 1024 * 1024
 
@@ -54,7 +54,7 @@ class EphemeralContainers:
             async with asyncio.timeout(seconds):
                 while "terminated" not in (state := _state(await self._read(pod), name)):
                     why = _why_not_ended(state, str(container.get("image"))) or why
-                    await asyncio.sleep(LOOK)
+                    await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
             raise NotRun(f"its ephemeral container has not ended within {seconds:.0f} s: {why}") from None
         path, query = Path(CORE, "pods", pod.namespace, pod.name, "log"), {"container": name}

@@ -166,11 +166,11 @@ class Limiter:
         return result
 
     def _watch(self) -> None:
-        """Look at the oldest request once it is slow. A timer for each request would cost too much."""
+        """Note the oldest request once it is slow. A timer for each request would cost too much."""
         if self._timer is None and self._young:
-            self._timer = asyncio.get_running_loop().call_at(next(iter(self._young)).began + SLOW, self._look)
+            self._timer = asyncio.get_running_loop().call_at(next(iter(self._young)).began + SLOW, self._note_slow)
 
-    def _look(self) -> None:
+    def _note_slow(self) -> None:
         now = asyncio.get_running_loop().time()
         for place in [*takewhile(lambda one: one.began <= now - SLOW + INSTANT, self._young)]:
             del self._young[place]

@@ -294,7 +294,7 @@ def decode_items(kind: Decoder[T], page: Page, plural: str) -> Iterator[T]:
 
 
 class _Extent:
-    """How much of a list has been read; a server that is broken may answer with a next page for ever."""
+    """How much of a list has been read; a server that is broken may answer with a next page without end."""
 
     def __init__(self, plural: str, most_bytes: int) -> None:
         self._plural, self._most_bytes = plural, most_bytes

@@ -57,7 +57,7 @@ from .deletions import Deletions, Task
 from .dependent_updates import DependentDebounce
 from .events import EventRecorder
 from .observer import Observer
-from .plan_watch import Looks, PlanWatch, Watched, is_role_update
+from .plan_watch import PlanChecks, PlanWatch, Watched, is_role_update
 from .undone_writes import RepeatedWrites, stops_others
 
 
@@ -139,7 +139,7 @@ class Executor:
         self._cache = cache
         self._recorder = recorder
         self._metrics = metrics
-        self._writes, self._deletions, self._looks = RepeatedWrites(), Deletions(), Looks(plan)
+        self._writes, self._deletions, self._plan_checks = RepeatedWrites(), Deletions(), PlanChecks(plan)
         self.updates = DependentDebounce()
 
     def step_down(self) -> None:
@@ -165,7 +165,7 @@ class Executor:
                 deletions.setdefault(_words(action), []).append(task)
             else:
                 tasks.setdefault(group, []).append(task)
-        watch = PlanWatch(self._looks, self._cache, Watched(snapshot, wanted, record.done, due), self._take_back)
+        watch = PlanWatch(self._plan_checks, self._cache, Watched(snapshot, wanted, record.done, due), self._take_back)
         first, services, pods = (tasks.get(group, ()) for group in (Group.DEPENDENTS, Group.SERVICES, Group.PODS))
         make = partial(create, first, services, pods, None if snapshot.refusal else _running(snapshot))
         calls = [partial(watch.withdrawal.run, make)]

@@ -30,8 +30,8 @@ from trainshed.process import job_fields
 from .observer import Background
 
 #: The time between two writes for a job, also after errors, which doubles it up to the second one; at the end of a job
-#: nothing is waited for. The seconds between two looks at what is due.
-EVERY, RAREST, LOOK = timedelta(seconds=30), timedelta(minutes=8), 0.5
+#: nothing is waited for. The seconds between two checks of what is due.
+EVERY, RAREST, POLL_SECONDS = timedelta(seconds=30), timedelta(minutes=8), 0.5
 #: The most decisions of a job that wait for a write; jobs whose parts are kept in memory; writes at a time; tries after
 #: conflicts, which come at once.
 MOST_WAITING, MOST_LOADED, AT_A_TIME, MOST_CONFLICTS = 64, 500, 4, 4
@@ -176,7 +176,7 @@ class JobDecisions(Background):
         async with asyncio.TaskGroup() as group:
             while True:
                 await self._some.wait()
-                await asyncio.sleep(LOOK)
+                await asyncio.sleep(POLL_SECONDS)
                 for uid in self._due():
                     self._writing[uid] = task = group.create_task(self._write(uid))
                     task.add_done_callback(partial(self._done, uid))

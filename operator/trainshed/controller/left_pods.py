@@ -82,7 +82,7 @@ class Shares(Generic[T]):
 
 
 class _Loss(msgspec.Struct, frozen=True):
-    """How often a pod of a name was lost: until the last look, and since."""
+    """How often a pod of a name was lost: until the last snapshot, and since."""
 
     before: LostPod | None
     new: int

@@ -43,8 +43,8 @@ from .metrics import Metrics
 from .observer import Background
 from .workqueue import largest_share
 
-#: How long news wait for what follows at once, and the interval at which the queue is looked at, in seconds.
-GATHERING, LOOK = timedelta(seconds=2), 1.0
+#: How long news wait for what follows at once, and the interval at which the queue is checked, in seconds.
+GATHERING, POLL_SECONDS = timedelta(seconds=2), 1.0
 #: The most jobs with something to send, and the most requests to webhooks at a time.
 MOST_WAITING, AT_A_TIME = 10_000, 16
 #: The shortest time between two messages to a webhook in seconds: Slack takes one in a second.
@@ -165,7 +165,7 @@ class Notifier(Background):
         """Send what is due, without end; no webhook waits for another one."""
         async with asyncio.TaskGroup() as group:
             while True:
-                await asyncio.sleep(LOOK)
+                await asyncio.sleep(POLL_SECONDS)
                 for name in [name for name in self._waiting if name not in self._serving and self._due(name)]:
                     self._serving[name] = task = group.create_task(self._serve(name))
                     task.add_done_callback(partial(self._served, name))

@@ -1,4 +1,4 @@
-"""Looks whether a plan that is being carried out is still what the planner wants; its creations may take minutes.
+"""Checks whether a plan that is being carried out is still what the planner wants; its creations may take minutes.
 
 A slow admission webhook or a rate limit lets them wait. Meanwhile the job may be suspended or deleted, or its deadline
 may pass. Then the creations that wait are withdrawn, those under way end, and the job is planned again at once.
@@ -38,13 +38,13 @@ from trainshed.plan import dependents
 
 from .cache import Cache
 
-#: Seconds between two looks at a plan. Most plans are carried out in less; each plan creates what it can until then, so
-#: a job that changes all the time gets its pods as well.
+#: Seconds between two checks of a plan. Most plans are carried out in less; each plan creates what it can until then,
+#: so a job that changes all the time gets its pods as well.
 INTERVAL = 0.5
 #: The age of a plan from which on its creations stop so that a status with other conditions is stored: the first status
 #: of a job says when it started, which its deadline counts from. As seldom, many jobs that wait cost few writes more.
 LONG = timedelta(seconds=5)
-#: The largest part of the time of the event loop that the looks at all plans take together.
+#: The largest part of the time of the event loop that the checks of all plans take together.
 SHARE = 0.1
 CREATIONS = (CreateDependent, CreatePod, CreateService)
 DELETIONS = (DeleteDependent, DeleteJob, DeletePod, DeleteService, ReleasePod)
@@ -52,8 +52,8 @@ DELETIONS = (DeleteDependent, DeleteJob, DeletePod, DeleteService, ReleasePod)
 TakeBack: TypeAlias = Callable[[Snapshot, UpdateDependent], Coroutine[Any, Any, bool]]
 
 
-class Looks:
-    """Lets plans be looked at one after the other, those of each namespace in turn, and not too often.
+class PlanChecks:
+    """Lets plans be checked one after the other, those of each namespace in turn, and not too often.
 
     `plan` is the planner.
     """
@@ -63,10 +63,10 @@ class Looks:
         self._waiting: OrderedDict[str, deque[Callable[[], None]]] = OrderedDict()
         self._not_before = 0.0
 
-    def ask(self, namespace: str, look: Callable[[], None]) -> None:
-        """Call `look` when it is its turn."""
+    def ask(self, namespace: str, check: Callable[[], None]) -> None:
+        """Call `check` when it is its turn."""
         idle = not self._waiting
-        self._waiting.setdefault(namespace, deque()).append(look)
+        self._waiting.setdefault(namespace, deque()).append(check)
         if idle:
             self._schedule()
 
@@ -76,11 +76,11 @@ class Looks:
     def _next(self) -> None:
         clock = asyncio.get_running_loop().time
         namespace, queue = self._waiting.popitem(last=False)
-        look, began = queue.popleft(), clock()
+        check, began = queue.popleft(), clock()
         if queue:
             self._waiting[namespace] = queue
         try:
-            look()
+            check()
         finally:
             self._not_before = clock() + (clock() - began) / SHARE
             if self._waiting:
@@ -97,10 +97,10 @@ class Watched(msgspec.Struct, frozen=True):
 
 
 class PlanWatch:
-    """Looks at one plan. `withdrawal` is done once it is superseded."""
+    """Checks one plan. `withdrawal` is done once it is superseded."""
 
-    def __init__(self, looks: Looks, cache: Cache, watched: Watched, take_back: TakeBack) -> None:
-        self._looks = looks
+    def __init__(self, checks: PlanChecks, cache: Cache, watched: Watched, take_back: TakeBack) -> None:
+        self._checks = checks
         self._cache = cache
         self._watched = watched
         self._take_back = take_back
@@ -111,7 +111,7 @@ class PlanWatch:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Look while the body runs, if anything may be withdrawn or taken back meanwhile."""
+        """Check while the body runs, if anything may be withdrawn or taken back meanwhile."""
         loop, key = asyncio.get_running_loop(), self._watched.snapshot.job.key
         has_roles = any(one.resource is ROLES for one in self._watched.snapshot.dependents)
         if not (has_roles or any(isinstance(action, CREATIONS) for action in self._watched.actions)):
@@ -136,7 +136,7 @@ class PlanWatch:
             self.withdrawal.withdraw()
         if not self._asked and (has_changed or (self._due and self._due <= self._now())):
             self._asked = True
-            self._looks.ask(snapshot.job.namespace, self._look)
+            self._checks.ask(snapshot.job.namespace, self._check)
         self._timer = loop.call_later(INTERVAL, self._tick)
 
     def _is_ended(self) -> bool:
@@ -157,7 +157,7 @@ class PlanWatch:
         times = [time for time in (due, long if long > now else None) if time]
         return min(times, default=None)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._asked = False
         if self._ended:
             return
@@ -170,7 +170,7 @@ class PlanWatch:
         # What the API server has answered about missing pods before the plan was made is not asked again.
         is_counted = fresh.counted_here or snapshot.counted_here
         fresh = replace(fresh, refusal=snapshot.refusal, counted_here=is_counted)
-        plan = self._looks.plan(fresh)
+        plan = self._checks.plan(fresh)
         self._due = self._earliest(plan.requeue_at, now)
         if is_superseded(self._watched, fresh, plan):
             self.withdrawal.withdraw()

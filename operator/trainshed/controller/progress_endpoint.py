@@ -28,7 +28,7 @@ from .progress_server import MAX_BYTES, PATH, KnownJobs, ReportReceiver, ReportR
 from .progress_tokens import TokenReviews
 from .serving_certificates import ServingCertificate
 
-#: Seconds between two looks at the Secret, and after one that failed.
+#: Seconds between two reads of the Secret, and after one that failed.
 INTERVAL, RETRY = 60.0, 5.0
 
 log = logging.getLogger(__name__)

@@ -29,8 +29,8 @@ from .events import EventRecorder
 from .store import CachedJob
 from .training_pods import with_ranks
 
-#: Seconds between two looks at which jobs are due, and the fewest and the most between two answers of a job.
-LOOK, SHORTEST, LONGEST = 5.0, 15.0, 120.0
+#: Seconds between two checks of which jobs are due, and the fewest and the most between two answers of a job.
+POLL_SECONDS, SHORTEST, LONGEST = 5.0, 15.0, 120.0
 #: How often a job is asked within its deadline, how many are asked at a time, how many of these have not answered the
 #: last time, so that they take no time from others, and the seconds that an answer may take.
 POLLS, AT_A_TIME, SILENT, PATIENCE = 10, 8, 2, 10.0
@@ -75,13 +75,13 @@ class RasPolls:
         """Ask without end."""
         async with asyncio.TaskGroup() as group:
             while True:
-                await asyncio.sleep(LOOK)
+                await asyncio.sleep(POLL_SECONDS)
                 for cache, record, pods in self._due(caches) if may_act() else self._step_down(caches):
                     self._busy.add(record.uid)
                     task = group.create_task(self._ask(cache, record, pods))
                     task.add_done_callback(partial(self._done, record.uid))
 
-    async def look(self, caches: Iterable[Cache]) -> None:
+    async def ask_due(self, caches: Iterable[Cache]) -> None:
         """Ask the jobs that are due, and wait for their answers."""
         await asyncio.gather(*(self._ask(*due) for due in self._due(caches)))
 

@@ -63,7 +63,7 @@ class FileEvents:
         self._clock = clock
         self._descriptor = -1
         self._folders: dict[int, Path] = {}
-        self._looks: dict[str, tuple[int, int]] = {}
+        self._contents: dict[str, tuple[int, int]] = {}
         self._complete: dict[str, int] = {}
         self.found: list[FileEvent] = []
         self.problem = ""
@@ -142,7 +142,7 @@ class FileEvents:
         else:
             self.problem = f"of more than {MOST_EVENTS} writes the later ones were not followed"
         if kind == CLOSE_WRITE:
-            self._complete |= dict.fromkeys((str(path), path.suffix), self._looks.get(str(path), (0, 0))[0])
+            self._complete |= dict.fromkeys((str(path), path.suffix), self._contents.get(str(path), (0, 0))[0])
         if kind & (CREATE | MODIFY):
             self.on_write(path)
 
@@ -154,15 +154,15 @@ class FileEvents:
         return False
 
     def _change(self, path: Path) -> tuple[bool, bool]:
-        """Return whether a file is longer than at the last look, and whether what was in it then is gone."""
-        known, checksum = self._looks.get(str(path), (0, 0))
+        """Return whether a file is longer than when it was read before, and whether what was in it then is gone."""
+        known, checksum = self._contents.get(str(path), (0, 0))
         with contextlib.suppress(OSError):
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 size, content = os.fstat(descriptor).st_size, os.read(descriptor, BEGINNING)
             finally:
                 os.close(descriptor)
-            self._looks[str(path)] = (size, crc32(content))
+            self._contents[str(path)] = (size, crc32(content))
             same = size >= known and crc32(content[:known]) == checksum
             return same and size > known, not same
         return False, False

@@ -44,8 +44,8 @@ from .file_events import FileEvents, empty, writers
 from .observation import Ending, Observation, ReplicaEnd
 from .step_log import SHOWN, StepLog
 
-#: Seconds between two looks at most, and at least; those for which a program that was stopped may still run.
-LONGEST, LOOK, STOPS = 1.0, 0.02, 0.5
+#: Seconds between two checks at most, and at least; those for which a program that was stopped may still run.
+LONGEST, SHORTEST, STOPS = 1.0, 0.02, 0.5
 #: The reports after a fault that are enough, and how often a write is tried to be hit.
 ENOUGH, TRIES = 8, 3
 #: How often a replica may fail in a row, the fault among it.
@@ -153,8 +153,8 @@ class Rehearsal:
             if self._is_over() or self._is_stuck() or left < 0:
                 raise _Over
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), min(left + LOOK, LONGEST))
-            await asyncio.sleep(LOOK)  # what comes at once is looked at once
+                await asyncio.wait_for(self._news.wait(), min(left + SHORTEST, LONGEST))
+            await asyncio.sleep(SHORTEST)  # what comes at once is checked once
             self._news.clear()
 
     def _latest(self) -> float:
@@ -278,7 +278,7 @@ class Rehearsal:
         """Return the next file that is written, and is no log; raises `_Over` if none is."""
         found: list[Path] = []
 
-        def look() -> bool:
+        def is_written() -> bool:
             while not found and not writes.empty():
                 path = writes.get_nowait()
                 name = checkpoints.relative(str(path), self._roots)
@@ -286,7 +286,7 @@ class Rehearsal:
                     found.append(path)
             return bool(found)
 
-        await self._until(look)
+        await self._until(is_written)
         return found[0]
 
     @property
@@ -306,7 +306,7 @@ class Rehearsal:
         """Return whether a program that has stopped has a file open to write it, and much of it is missing."""
         end = self.clock() + STOPS
         while self.clock() < end:
-            await asyncio.sleep(LOOK / 4)
+            await asyncio.sleep(SHORTEST / 4)
             pids = await asyncio.to_thread(writers, path)
             if not pids:
                 return False

@@ -80,14 +80,14 @@ class FailureInjector:
         key = (str(pod["metadata"]["name"]), container)
         *lines, rest = (self._rest.get(key, b"") + chunk).split(b"\n")
         self._rest[key] = rest[-LONGEST:]
-        self._look(pod, lines)
+        self._match(pod, lines)
 
     def end(self, pod: Document, container: str) -> None:
-        """Look at the last line of a container that has ended; it may not have an end."""
+        """Match the last line of a container that has ended; it may not have an end."""
         self._logs.end(pod, container)
-        self._look(pod, [self._rest.pop((str(pod["metadata"]["name"]), container), b"")])
+        self._match(pod, [self._rest.pop((str(pod["metadata"]["name"]), container), b"")])
 
-    def _look(self, pod: Document, lines: Sequence[bytes]) -> None:
+    def _match(self, pod: Document, lines: Sequence[bytes]) -> None:
         """Kill a pod, once for each failure with a line that matches."""
         name = str(pod["metadata"]["name"])
         for number, failure in enumerate(self._failures):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-#: How often nothing must have changed after the end of the jobs. Looks are counted, because on a busy machine much time
-#: may pass in which nothing can change.
-LOOKS = 8
+#: How often nothing must have changed after the end of the jobs. Checks are counted, because on a busy machine much
+#: time may pass in which nothing can change.
+CHECKS = 8
 #: Seconds: how long that may take, and after which pods are given up that were killed and do not end.
 SETTLE, STUCK = 60.0, 10.0
 #: The replicas that a line names.
@@ -19,12 +19,12 @@ class LastPods:
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._since: float | None = None
-        self._changed, self._looks = 0.0, 0
+        self._changed, self._unchanged = 0.0, 0
         self._said = False
 
     def start_again(self) -> None:
         """Note that a job is not over."""
-        self._since, self._looks = None, 0
+        self._since, self._unchanged = None, 0
 
     def are_over(self, now: float, changed: float, ending: Mapping[str, float], *, terminating: bool) -> bool:
         """Return whether nothing changes any more, or too late, at a time at which all jobs are over.
@@ -33,9 +33,9 @@ class LastPods:
         whether some are being deleted, and `changed` when something has changed.
         """
         self._since = now if self._since is None else self._since
-        self._looks = self._looks + 1 if changed == self._changed else 0
+        self._unchanged = self._unchanged + 1 if changed == self._changed else 0
         self._changed = changed
-        quiet = self._looks >= LOOKS
+        quiet = self._unchanged >= CHECKS
         if quiet and ending and not self._said:
             self._said = True
             most = max(ending.values()) - now

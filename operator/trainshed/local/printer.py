@@ -18,7 +18,7 @@ from trainshed.api.coerce import ELLIPSIS
 
 from . import tasks
 
-#: Seconds for which a run that ends waits, all in all, for a reader of its output, and between two looks.
+#: Seconds for which a run that ends waits, all in all, for a reader of its output, and between two tries.
 PATIENCE, STEP = 1.0, 0.1
 #: Seconds between two states of the jobs, the sequences around one, and that which removes the line.
 REFRESH = 0.25

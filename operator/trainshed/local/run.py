@@ -224,10 +224,10 @@ class LocalRun:
         loop, left, taken = asyncio.get_running_loop(), len(kubelet.running()), self._output.taken
         closing, most = asyncio.create_task(kubelet.close()), taken + KEPT * left
         while not closing.done():
-            looked = loop.time()
+            began = loop.time()
             await asyncio.wait({closing}, timeout=CHECK)
             if taken != (taken := min(self._output.taken, most)):
-                self._stuck_at += loop.time() - looked
+                self._stuck_at += loop.time() - began
             if left != (left := len(kubelet.running())):
                 self._stuck_at = max(self._stuck_at, loop.time() + STUCK)
             if not closing.done() and (runtime.problem or loop.time() > self._stuck_at or self._interrupts >= GIVES_UP):

@@ -135,7 +135,7 @@ class RunFolder:
             return False
         if not os.path.lexists(folder):
             return None
-        found = look(folder)
+        found = earlier_run(folder)
         if not found.over or found.token != token:
             return False
         return found.since_start or None
@@ -202,7 +202,7 @@ def clean_up(root: Path) -> LeftVolumes:
     """Remove what runs that no longer exist have left: processes, volumes, and the oldest logs; return what is left."""
     finished, foreign = [], []
     for folder in sorted(root.iterdir()):
-        found = look(folder)
+        found = earlier_run(folder)
         if found.fate is Fate.FOREIGN:
             foreign.append(folder / "pods")
         elif found.over:
@@ -223,7 +223,7 @@ def clean_up(root: Path) -> LeftVolumes:
     return LeftVolumes(tuple(foreign), tuple(stuck))
 
 
-def look(folder: Path) -> EarlierRun:
+def earlier_run(folder: Path) -> EarlierRun:
     """Return what has become of the run with this folder.
 
     Other machines may have the folder too, as with a home on NFS. Whether their runs exist is not known here, only
@@ -236,15 +236,15 @@ def look(folder: Path) -> EarlierRun:
     except OSError:
         return EarlierRun(Fate.UNKNOWN)
     try:
-        return _look(folder, lock)
+        return _locked_run(folder, lock)
     except OSError:
         return EarlierRun(Fate.UNKNOWN)
     finally:
         os.close(lock)
 
 
-def _look(folder: Path, lock: int) -> EarlierRun:
-    """Do what `look` does; raises OSError if the run exists, which has locked its mark."""
+def _locked_run(folder: Path, lock: int) -> EarlierRun:
+    """Do what `earlier_run` does; raises OSError if the run exists, which has locked its mark."""
     lines = os.read(lock, LONGEST).decode(errors="replace")
     if not is_own_file(lock) or not lines.startswith(f"trainshed run {folder.name}\n"):
         return EarlierRun(Fate.UNKNOWN)
@@ -262,7 +262,7 @@ def _look(folder: Path, lock: int) -> EarlierRun:
 
 def is_over(folder: Path) -> bool:
     """Return whether this is the folder of a run that has ended."""
-    return look(folder).over
+    return earlier_run(folder).over
 
 
 def is_unfinished(folder: Path) -> bool:

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from trainshed.controller.observer import Observer
 
-#: Seconds between two looks whether a time is over; looks without progress that are a silence.
-STEP, LOOKS = 1.0, 20
+#: Seconds between two checks whether a time is over; checks without progress that are a silence.
+STEP, CHECKS = 1.0, 20
 Result = TypeVar("Result")
 
 
@@ -36,8 +36,8 @@ async def until_silent(work: asyncio.Future[Any], progress: Callable[[], int], s
 
     Time in which this process does not run, or waits for a reader of its output, does not count.
     """
-    step, silent, in_row, known = silence / LOOKS, 0.0, 0, progress()
-    while in_row < LOOKS and silent < longest and not (await asyncio.wait({work}, timeout=step))[0]:
+    step, silent, in_row, known = silence / CHECKS, 0.0, 0, progress()
+    while in_row < CHECKS and silent < longest and not (await asyncio.wait({work}, timeout=step))[0]:
         known, before = progress(), known
         in_row = in_row + 1 if known == before else 0
         silent += step if known == before else 0.0

@@ -139,8 +139,8 @@ def _rows(message: Message) -> Iterator[dict[str, Any]]:
         yield from map(_row, chapter.lines)
 
 
-def _row(text: str, **looks: object) -> dict[str, Any]:
-    return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": text, **looks}]}
+def _row(text: str, **style: object) -> dict[str, Any]:
+    return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": text, **style}]}
 
 
 #: The forms of a message by the `format` of a webhook.

@@ -27,8 +27,8 @@ from .seen_pods import SEEN_PODS, controller_uid
 
 #: The most jobs that are kept after they were deleted, and pods of a job.
 MOST_DELETED_JOBS, MOST_REMOVED_PODS = 100, 256
-#: Seconds between two tries to find out which kinds the cluster serves, and between two looks for an outage.
-AGAIN, LOOK = 5.0, 1.0
+#: Seconds between two tries to find out which kinds the cluster serves, and between two checks for an outage.
+AGAIN, POLL_SECONDS = 5.0, 1.0
 NO_KINDS = "The cluster has no kinds of jobs: the CRDs of Trainshed are not installed (trainshed crds prints them)."
 OUTAGE = "The API server does not answer, so that this is what was known before: {error}. Trying again."
 #: The same before anything is known.
@@ -154,7 +154,7 @@ class Feed:
                 self._follow(tasks, Informer(self.reader.rest, path, decoder(kind, Listed), Known({}, self._job)))
             path = Path(CORE, "pods", self.namespace)
             self._follow(tasks, Informer(self.reader.rest, path, SEEN_PODS, Known({}, self._pod), JOB_NAME_LABEL))
-            tasks.create_task(self._look())
+            tasks.create_task(self._note_outages())
 
     def _follow(
         self, tasks: asyncio.TaskGroup, informer: Informer[tuple[str, Listed]] | Informer[tuple[str, Document]]
@@ -181,7 +181,7 @@ class Feed:
         elif not isinstance(error, NotFound):
             self._error = error
 
-    async def _look(self) -> None:
+    async def _note_outages(self) -> None:
         """Note from time to time whether the API server answers, and when all was read first."""
         loop = asyncio.get_running_loop()
         while True:
@@ -195,7 +195,7 @@ class Feed:
             refused = tuple(Notice("refused", f"Not shown: {text}") for text in dict.fromkeys(self._refused.values()))
             outage = (_outage(self._error, known=self.synced.is_set()),) if silent and self._error else ()
             self._say((*outage, *refused))
-            await asyncio.sleep(LOOK if self.synced.is_set() else LOOK / 10)
+            await asyncio.sleep(POLL_SECONDS if self.synced.is_set() else POLL_SECONDS / 10)
 
     def _say(self, notices: Sequence[Notice]) -> None:
         if tuple(notices) != self._notices:

@@ -14,8 +14,8 @@ from .replica_logs import LogPod, LogQuery, OpenLog
 
 #: Bytes that are read at a time, the most of a line, and the most that are read for the last lines of a log.
 PIECE, MOST_LINE, MOST_TAIL = 1 << 16, 1 << 16, 4 << 20
-#: Seconds between two looks whether more was printed.
-LOOK = 0.2
+#: Seconds between two checks whether more was printed.
+POLL_SECONDS = 0.2
 
 
 class PrintedRun(Protocol):
@@ -94,7 +94,7 @@ class RunLog:
                 whole = self._whole_lines(self._log, run, place)
                 if not whole and run.end is None:
                     self.last = str(place)
-                    await asyncio.sleep(LOOK)
+                    await asyncio.sleep(POLL_SECONDS)
                     runs = self._runs(self._log)
                     continue
                 place, start = place + len(whole), place

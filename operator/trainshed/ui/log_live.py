@@ -12,7 +12,7 @@ import msgspec
 from trainshed.plan.messages.phrases import plural
 
 from .log_filters import LogFilters, matcher
-from .log_reading import LOOK, MOST_AT_ONCE, MOST_FOLLOWED, LogFollower, chosen, last_lines
+from .log_reading import MOST_AT_ONCE, MOST_FOLLOWED, POLL_SECONDS, LogFollower, chosen, last_lines
 from .pages import log_page, log_rows
 from .pages.log_page import LogView
 from .replica_logs import LogPod, RawLine, ReplicaLogs
@@ -95,7 +95,7 @@ class LogPage:
         said, parts, spoke = "", dict[str, str](), loop.time()
         while (around := self._job.around()) is not None:
             with suppress(TimeoutError):
-                await asyncio.wait_for(follower.waiting.news.wait(), LOOK)
+                await asyncio.wait_for(follower.waiting.news.wait(), POLL_SECONDS)
             left_out, lines = follower.waiting.take()
             self._seen += left_out + len(lines)
             view = self._now(view, follower, lines)

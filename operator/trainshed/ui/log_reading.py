@@ -24,8 +24,8 @@ AT_ONCE, MOST_FOLLOWED = 16, 64
 MOST_READ, FEWEST, MOST_BYTES = 40_000, 20, 64 << 20
 #: The lines that wait for a page that is slow, and those that it gets at a time; the others are left out.
 MOST_WAITING, MOST_AT_ONCE = 5_000, 500
-#: Seconds between two looks for new pods and containers, and after a log that could not be read.
-LOOK, AGAIN = 1.0, 5.0
+#: Seconds between two checks for new pods and containers, and after a log that could not be read.
+POLL_SECONDS, AGAIN = 1.0, 5.0
 #: Seconds after which a log is opened again: the right to read it is asked only then, and a silent one is not taken for
 #: one that is lost. After one that could not be read it is sooner; by then a server would have refused a connection.
 LASTS, PROVEN = WATCH, CONNECT_TIMEOUT + 1
@@ -148,7 +148,7 @@ class LogFollower:
                 for pod in new[:room]:
                     self._tasks[pod.uid] = group.create_task(self._follow(pod))
                 self.left = len(new[room:])
-                await asyncio.sleep(LOOK)
+                await asyncio.sleep(POLL_SECONDS)
 
     async def _follow(self, pod: LogPod) -> None:
         """Read a log until it ends; the loop above reads on when the container runs again."""
@@ -171,4 +171,4 @@ class LogFollower:
         if is_whole:
             if not pod.runs:
                 self._over.add(pod.uid)
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(POLL_SECONDS)

@@ -18,8 +18,8 @@ from trainshed.process import Clock
 from .feed import Feed
 from .proxy_headers import ActingUser, RequestRefused
 
-#: Seconds that a feed goes on without a reader, that the first page waits for it, and between two looks for idle ones.
-IDLE, FIRST, LOOK = 300.0, 3.0, 15.0
+#: Seconds that a feed goes on without a reader, that the first page waits for it, and between two checks for idle ones.
+IDLE, FIRST, POLL_SECONDS = 300.0, 3.0, 15.0
 #: The most feeds of one user, and requests that read one at a time: each open page is one.
 MOST_OF_USER, MOST_REQUESTS = 6, 64
 #: The most jobs and pods of all feeds: each takes about 5.5 KB, and this many three quarters of the chart's memory.
@@ -132,7 +132,7 @@ class Team(Generic[SiteT]):
     async def run(self) -> None:
         """End the feeds that no page reads any more, without end."""
         while True:
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(POLL_SECONDS)
             for key, one in list(self._feeds.items()):  # others may end them, or read them again, meanwhile
                 if self._feeds.get(key) is one and (one.is_over or one.is_idle(_clock())):
                     await self._feeds.pop(key).close()

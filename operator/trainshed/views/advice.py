@@ -278,10 +278,10 @@ STOPPED = (
 )
 HANGS = "If it makes no progress: trainshed stacks {job} shows what each rank is doing, and which one hangs."
 STALLED = (
-    "Look before it is restarted: {look} Then trainshed restart {job} starts the job again from its last checkpoint, "
+    "Look before it is restarted: {first} Then trainshed restart {job} starts the job again from its last checkpoint, "
     "which trainshed.dev/hang-action: Restart does by itself. If it does train, raise trainshed.dev/hang-deadline."
 )
-#: What to look at first, where it is known who is behind, and where it is not.
+#: What comes first, where it is known who is behind, and where it is not.
 BEHIND_KNOWN = (
     "begin with the rank or the replica that is named above, and its node. trainshed stacks {job} shows what each rank "
     "is doing."
@@ -305,7 +305,7 @@ ELSEWHERE = "Ask the owner of that controller. The Workload of a job of MultiKue
 
 def for_stalled(*, unknown: bool) -> str:
     """Return what to do about a job that makes no progress; `unknown` is that nothing shows who is behind."""
-    return STALLED.replace("{look}", BEHIND_UNKNOWN if unknown else BEHIND_KNOWN)
+    return STALLED.replace("{first}", BEHIND_UNKNOWN if unknown else BEHIND_KNOWN)
 
 
 def for_waiting(reason: str, message: str = "", room: str = "") -> str:

@@ -64,7 +64,7 @@ def roles(server: ControlPlane) -> Iterator[None]:
     kubectl(server, admin, "delete", "-f", str(ROLES))
 
 
-def may_look(user: UserClient) -> bool:
+def may_read(user: UserClient) -> bool:
     """Return whether the user's rights are in force."""
     try:
         user.jobs("PyTorchJob")
@@ -86,7 +86,7 @@ def typed(server: ControlPlane, role: str, command: str) -> tuple[UsedRights, st
                 admin.make("pods", {"metadata": metadata, **template("pytorch")})
     name = f"{role}-{uuid.uuid4().hex[:8]}"
     user = person(server, admin.namespace, name, role=role)
-    eventually(lambda: may_look(user), 30)
+    eventually(lambda: may_read(user), 30)
     limits = ("--request-timeout=20s", *(("--timeout=1s",) if " wait " in command else ()))
     since = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
     words = [word for word in shlex.split(command.replace(NAMESPACE, ""))[1:] if not word.startswith("--timeout")]

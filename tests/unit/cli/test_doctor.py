@@ -156,7 +156,7 @@ PORTS = Answer(200, json.dumps({"spec": {"ports": [{"port": 10443}]}}).encode())
         (Answer(403), None, "UNKNOWN", "ask for the right to get services in namespace sys"),
     ],
 )
-async def test_the_progress_endpoint_of_an_operator_that_has_one_is_looked_at(service, host, verdict, sentence):
+async def test_doctor_checks_the_progress_endpoint_of_an_operator_that_has_one(service, host, verdict, sentence):
     server = ApiServer([deployed("sys", "--progress-server=trainings.sys.svc:10443")], [BINDING])
     data = renewed(None, host, datetime.now(UTC)).data() if host else {}
     secret = Answer(200, json.dumps({"data": data}).encode()) if host else Answer(403)
@@ -170,7 +170,7 @@ async def test_the_progress_endpoint_of_an_operator_that_has_one_is_looked_at(se
     assert (found, sentence in text) == (verdict, True), text
 
 
-async def test_without_the_package_for_certificates_all_else_is_looked_at(monkeypatch):
+async def test_doctor_checks_all_else_without_the_package_for_certificates(monkeypatch):
     monkeypatch.setitem(sys.modules, "cryptography", None)
     monkeypatch.delitem(sys.modules, "trainshed.controller.serving_certificates")
     monkeypatch.delattr(controller, "serving_certificates")

@@ -39,18 +39,18 @@ class Replies:
     steps: list[tuple[Pod, ...]]
     answers: dict[str, list[list[bytes | float | ApiError]]]
     asked: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
-    looks: int = 0
+    reads: int = 0
 
     async def find(self, _namespace: str, _name: str) -> tuple[dict, JobKind]:
         return JOB, KIND
 
     async def job(self, *_: object) -> dict | None:
-        self.looks += 1
-        over = self.looks >= len(self.steps)
+        self.reads += 1
+        over = self.reads >= len(self.steps)
         return {**JOB, "status": {"conditions": [SUCCEEDED] if over else []}}
 
     async def pods(self, _job: dict) -> tuple[Pod, ...]:
-        return self.steps[min(max(self.looks, 1), len(self.steps)) - 1]
+        return self.steps[min(max(self.reads, 1), len(self.steps)) - 1]
 
     async def log(self, _namespace: str, pod: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
         self.asked.append((pod, query))
@@ -207,7 +207,7 @@ def test_the_pods_are_read_once_for_all_that_are_followed(capsys):
     over = tuple(a_pod(f"worker-{number}", "Succeeded", code=0) for number in range(20))
     replies = Replies([pods] * 10 + [over], {pod.name: [[at(1, "crash")]] * 10 for pod in pods})
     printed(replies, capsys, follow=True)
-    assert replies.looks <= 13
+    assert replies.reads <= 13
     assert len(replies.asked) < 20 * 13
 
 

@@ -77,7 +77,7 @@ FLAGS = (
     ["--no-such-flag"],
     ["--gang-scheduler-name=volcano", "--default-clean-pod-policy=All"],
 )
-LOOKS = {
+LOOKALIKES = {
     "label": deployment("mirror/op:1", labels=LABELS),
     "image": deployment(),
     "stopped": deployment(pods=0),
@@ -87,7 +87,7 @@ LOOKS = {
 
 def forged(namespace: str, args: list[str], **fields: object) -> list[dict]:
     """Deployments of a tenant with these flags, one for each way to be recognized."""
-    found = [moved(item, namespace, "training-operator") for item in LOOKS.values()]
+    found = [moved(item, namespace, "training-operator") for item in LOOKALIKES.values()]
     for item in found:
         item["spec"]["template"]["spec"]["containers"] = [
             container | {"args": args} for container in item["spec"]["template"]["spec"]["containers"]

@@ -28,7 +28,7 @@ PLACES = (
     "runtimes.processes:ProcessSandbox.remove",
     "runtimes.launcher_client:LaunchedContainer.wait",
     "runtimes.launcher_client:LauncherClient._on_message",
-    "runtimes.launcher_client:LauncherClient._look",
+    "runtimes.launcher_client:LauncherClient._ping",
     "failure_injection:FailureInjector.write",
     "output:Output.write",
     "output:Output.end",

@@ -19,7 +19,7 @@ LINK = re.compile(r"http://127\.0\.0\.1:1234/\?token=(\S+)")
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
     """The user's end of a terminal and the process's, which is in the foreground."""
     ends = os.openpty()
-    monkeypatch.setattr(page_links, "LOOK", 0.01)
+    monkeypatch.setattr(page_links, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(os, "tcgetpgrp", lambda _: os.getpgrp())
     yield ends
     for end in ends:

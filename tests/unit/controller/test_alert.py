@@ -48,7 +48,7 @@ ANSWERS = (
 )
 
 
-class Looks:
+class FakeReconciler:
     """A reconciler whose every reconcile has this outcome."""
 
     def __init__(self, end: Callable[[], Result]) -> None:
@@ -64,7 +64,7 @@ def raised(end: Callable[[], Result]) -> float:
     async def story() -> float:
         metrics = Metrics()
         queue = WorkQueue(metrics.observe_queue_time)
-        worker = asyncio.create_task(Worker(queue, {"": Looks(end)}, metrics, lambda: True, now).run())
+        worker = asyncio.create_task(Worker(queue, {"": FakeReconciler(end)}, metrics, lambda: True, now).run())
         queue.add(JobKey("ml", "TFJob", "a"))
         await asyncio.sleep(30)
         worker.cancel()

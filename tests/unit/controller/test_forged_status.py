@@ -52,9 +52,9 @@ async def forge(harness: Harness, status: dict) -> None:
     harness.hear()
 
 
-async def live(harness: Harness, looks: int) -> None:
+async def live(harness: Harness, reconciles: int) -> None:
     """Run the pods, complete deletions, and reconcile every second."""
-    for _ in range(looks):
+    for _ in range(reconciles):
         for pod in list(harness.world.pods.values()):
             if pod.deleting:
                 harness.world.confirm_deletion(pod.name)

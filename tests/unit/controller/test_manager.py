@@ -108,23 +108,23 @@ async def test_an_operator_that_loses_the_lease_forgets_the_failed_pods_that_it_
 
 @pytest.mark.fault("A17")
 async def test_no_job_is_reconciled_before_the_cache_sync(settings):
-    operator, looking = an_operator(replace(settings, leader_elect=False)), asyncio.Event()
+    operator, works = an_operator(replace(settings, leader_elect=False)), asyncio.Event()
 
-    async def plan_for() -> None:
-        looking.set()
+    async def work() -> None:
+        works.set()
         await asyncio.sleep(60)
 
-    operator._controller.worker.run = plan_for
+    operator._controller.worker.run = work
     await operator.start()
     *others, last = operator._controller.informers
     for informer in others:
         informer.synced.set()
     await asyncio.sleep(0.1)
-    assert not looking.is_set()
+    assert not works.is_set()
     assert not operator.ready.is_set()
     last.synced.set()
     async with asyncio.timeout(5):
-        await asyncio.gather(looking.wait(), operator.ready.wait())
+        await asyncio.gather(works.wait(), operator.ready.wait())
     await operator.stop()
 
 
@@ -229,13 +229,13 @@ async def test_at_shutdown_hanging_reconciles_are_cancelled_and_write_nothing(se
     operator = an_operator(replace(settings, leader_elect=False))
     broken_off = asyncio.Event()
 
-    async def plan_for(_key: JobKey, _now: object) -> None:
+    async def hang(_key: JobKey, _now: object) -> None:
         try:
             await asyncio.sleep(60)
         finally:
             broken_off.set()
 
-    operator._caches.all[""].reconciler.reconcile = plan_for
+    operator._caches.all[""].reconciler.reconcile = hang
     operator._caches.any_ready.set()
     await operator.start()
     operator._controller.queue.add(JobKey("ml", "TFJob", "mnist"))

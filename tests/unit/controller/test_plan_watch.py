@@ -13,7 +13,7 @@ from support.builders import FRAMEWORKS as KINDS
 from support.harness import Harness, a_spec
 from support.virtual_time import clock, in_virtual_time
 from trainshed.client.flow_control import Limiters, TokenBucket
-from trainshed.controller.plan_watch import Looks
+from trainshed.controller.plan_watch import PlanChecks
 from trainshed.controller.workqueue import Worker, WorkQueue
 from trainshed.plan import plan
 
@@ -200,10 +200,10 @@ def test_the_first_status_is_stored_while_pods_are_created():
     assert in_virtual_time(story()) < 8
 
 
-def test_a_job_whose_pods_are_created_quickly_is_not_looked_at():
+def test_a_plan_whose_pods_are_created_quickly_is_not_checked():
     async def story() -> tuple[list[str], int]:
         scene = Scene(0.01)
-        scene.reconciler._executor._looks.ask = None
+        scene.reconciler._executor._plan_checks.ask = None
         async with scene.running():
             scene.submit(a_spec(Worker=100))
             await scene.settle(5)
@@ -238,17 +238,17 @@ def test_a_name_is_taken_out_of_a_role_while_pods_are_created(workers):
     assert in_virtual_time(story()) <= 1.5
 
 
-def test_looks_take_a_small_part_of_the_time_and_each_namespace_has_its_turn():
+def test_checks_take_a_small_part_of_the_time_and_each_namespace_has_its_turn():
     async def story() -> list[str]:
-        looks, done, loop = Looks(plan), [], asyncio.get_running_loop()
+        checks, done, loop = PlanChecks(plan), [], asyncio.get_running_loop()
 
-        def plan_for(namespace: str) -> None:
+        def work(namespace: str) -> None:
             done.append(namespace)
             loop._now += 10_000  # of work
 
         for _ in range(50):
-            looks.ask("crowd", lambda: plan_for("crowd"))
-        looks.ask("quiet", lambda: plan_for("quiet"))
+            checks.ask("crowd", lambda: work("crowd"))
+        checks.ask("quiet", lambda: work("quiet"))
         await asyncio.sleep(2)
         return done
 

@@ -9,7 +9,7 @@ import pytest
 from support.harness import Harness, a_spec
 from support.ras_server import TEXT, answer, counts
 from trainshed.client import Forbidden, Unavailable
-from trainshed.controller.ras_polls import LOOK, RasPolls
+from trainshed.controller.ras_polls import POLL_SECONDS, RasPolls
 from trainshed.progress.nccl_ras import Query
 
 DEADLINE = {"trainshed.dev/hang-deadline": "10m"}
@@ -47,12 +47,12 @@ async def a_job(annotations: dict[str, str] | None = None) -> Harness:
 
 
 async def asked(harness: Harness, ranks: Ranks, seconds: float, polls: RasPolls | None = None) -> RasPolls:
-    """Look as often as the operator does in this time; once the job is woken, reconcile until its status is stored."""
+    """Ask as often as the operator does in this time; once the job is woken, reconcile until its status is stored."""
     polls = polls or RasPolls(ranks, harness.recorder, harness.now)
     harness.woken.clear()
-    for _ in range(round(seconds / LOOK)):
-        harness.world.now += timedelta(seconds=LOOK)
-        await polls.look([harness.view])
+    for _ in range(round(seconds / POLL_SECONDS)):
+        harness.world.now += timedelta(seconds=POLL_SECONDS)
+        await polls.ask_due([harness.view])
         if harness.woken:
             await harness.reconcile()
     return polls

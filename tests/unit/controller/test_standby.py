@@ -23,17 +23,17 @@ def churn(operator: Operator) -> None:
 
 
 async def test_a_standby_enqueues_nothing_and_all_jobs_once_it_leads(monkeypatch):
-    looked, leads = [], asyncio.Event()
+    reconciled, leads = [], asyncio.Event()
 
-    async def plan_for(key: JobKey, _now: object) -> Result:
-        looked.append(key.name)
+    async def reconcile(key: JobKey, _now: object) -> Result:
+        reconciled.append(key.name)
         return Result()
 
     monkeypatch.setattr(LeaderElector, "is_leader", lambda _self: leads.is_set())
     operator = Operator(
         Config(health="", metrics=""), FRAMEWORKS, HttpTransport(Credentials("http://127.0.0.1:1")), Clock()
     )
-    operator._caches.all[""].reconciler.reconcile = plan_for
+    operator._caches.all[""].reconciler.reconcile = reconcile
     await operator.start()
     for informer in operator._controller.informers:
         informer.synced.set()
@@ -48,12 +48,12 @@ async def test_a_standby_enqueues_nothing_and_all_jobs_once_it_leads(monkeypatch
     leads.set()
     operator._elector.acquired.set()
     await asyncio.sleep(0.2)
-    assert looked == ["mnist"]
+    assert reconciled == ["mnist"]
     assert cache.snapshot(a_job().key, T0).lost_pods == ()
     leads.clear()
     operator._elector.acquired.clear()
     churn(operator)
     await asyncio.sleep(1.2)
     churn(operator)
-    assert (len(operator._controller.queue), looked) == (0, ["mnist"])
+    assert (len(operator._controller.queue), reconciled) == (0, ["mnist"])
     await operator.stop()

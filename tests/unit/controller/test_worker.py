@@ -21,7 +21,7 @@ A, B = (JobKey("ml", "TFJob", name) for name in "ab")
 FULL, PARTLY = Forbidden("full", "QuotaExceeded"), "created 1 of 2 pods"
 
 
-class Looks:
+class FakeReconciler:
     """A reconciler with outcomes that the test defines; records when each reconcile started."""
 
     def __init__(self, outcome: Callable[[JobKey], Result]) -> None:
@@ -39,9 +39,9 @@ class Looks:
 
 class Scene:
     def __init__(self, outcome: Callable[[JobKey], Result] = lambda _key: Result()) -> None:
-        self.looks, self.queue, self.acts = Looks(outcome), WorkQueue(lambda _seconds: None), True
+        self.reconciler, self.queue, self.acts = FakeReconciler(outcome), WorkQueue(lambda _seconds: None), True
         self.metrics = Metrics()
-        self.worker = Worker(self.queue, {"": self.looks}, self.metrics, lambda: self.acts, now)
+        self.worker = Worker(self.queue, {"": self.reconciler}, self.metrics, lambda: self.acts, now)
         self.task = asyncio.create_task(self.worker.run())
 
     def errors(self, error: Exception) -> float | None:
@@ -49,7 +49,7 @@ class Scene:
         return self.metrics.registry.get_sample_value("trainshed_reconcile_errors_total", labels)
 
     def gaps(self) -> list[float]:
-        return [round(late - early, 1) for early, late in zip(self.looks.at, self.looks.at[1:], strict=False)]
+        return [round(late - early, 1) for early, late in zip(self.reconciler.at, self.reconciler.at[1:], strict=False)]
 
 
 def raises(error: Exception) -> Callable[[JobKey], Result]:
@@ -61,7 +61,11 @@ def raises(error: Exception) -> Callable[[JobKey], Result]:
 
 def test_each_job_is_reconciled_by_the_reconciler_of_its_namespace():
     async def story():
-        own, other, queue = Looks(lambda _key: Result()), Looks(lambda _key: Result()), WorkQueue(lambda _seconds: None)
+        own, other, queue = (
+            FakeReconciler(lambda _key: Result()),
+            FakeReconciler(lambda _key: Result()),
+            WorkQueue(lambda _seconds: None),
+        )
         worker = Worker(queue, {"ml": own, "": other}, Metrics(), lambda: True, now)
         task = asyncio.create_task(worker.run())
         elsewhere = JobKey("elsewhere", "TFJob", "a")
@@ -77,15 +81,15 @@ def test_each_job_is_reconciled_by_the_reconciler_of_its_namespace():
 def test_many_jobs_are_reconciled_concurrently_and_each_by_one_worker():
     async def story():
         scene = Scene()
-        scene.looks.seconds = 1
+        scene.reconciler.seconds = 1
         for _ in range(3):
             scene.queue.add(A)
             scene.queue.add(B)
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.9)
-        assert sorted(scene.looks.keys) == [A, B]
+        assert sorted(scene.reconciler.keys) == [A, B]
         await asyncio.sleep(1)
-        assert sorted(scene.looks.keys) == [A, A, B, B], "an event during a reconcile causes one more"
+        assert sorted(scene.reconciler.keys) == [A, A, B, B], "an event during a reconcile causes one more"
 
     in_virtual_time(story())
 
@@ -104,8 +108,8 @@ def test_a_time_due_during_a_failing_reconcile_does_not_wait_for_the_back_off():
     async def story():
         due = now() + timedelta(seconds=1.9)  # the second reconcile starts after 1.6 s and ends after 2.2 s
         refused = Forbidden("full", "QuotaExceeded")
-        scene = Scene(lambda _key: Result(due if len(scene.looks.at) <= 2 else None, error=refused))
-        scene.looks.seconds = 0.6
+        scene = Scene(lambda _key: Result(due if len(scene.reconciler.at) <= 2 else None, error=refused))
+        scene.reconciler.seconds = 0.6
         scene.queue.add(A)
         await asyncio.sleep(10)
         assert scene.gaps()[:3] == [1.6, 0.6, 3.8], "the back-off continues after the reconcile that was due"
@@ -125,7 +129,7 @@ def test_errors_increase_the_back_off(error, first, longest, caplog):
         gaps = scene.gaps()
         assert gaps[:3] == pytest.approx([first, 2 * first, 4 * first], abs=0.1)
         assert max(gaps) == pytest.approx(longest, abs=0.1)
-        assert scene.errors(error) == len(scene.looks.at)
+        assert scene.errors(error) == len(scene.reconciler.at)
 
     in_virtual_time(story())
     assert f"TFJob ml/a: {error.reason}: {error}; retrying in at most {first:.1f} s" in caplog.messages
@@ -144,7 +148,7 @@ def test_an_error_of_a_job_that_is_gone_by_now_is_no_warning(caplog, gone):
         scene = Scene(outcome)
         scene.queue.add(A)
         await asyncio.sleep(0.05)
-        scene.looks.outcome = lambda _key: Result()
+        scene.reconciler.outcome = lambda _key: Result()
         await asyncio.sleep(10)
 
     scene: Scene
@@ -157,11 +161,11 @@ def test_an_unexpected_error_is_logged_with_its_traceback_and_the_worker_continu
         scene = Scene(raises(ZeroDivisionError("oh")))
         scene.queue.add(A)
         await asyncio.sleep(0.05)
-        scene.looks.outcome = lambda _key: Result()
+        scene.reconciler.outcome = lambda _key: Result()
         scene.queue.add(B)
         await asyncio.sleep(1)
         assert not scene.task.done()
-        assert scene.looks.keys == [A, B, A]
+        assert scene.reconciler.keys == [A, B, A]
         assert scene.metrics.registry.get_sample_value("trainshed_internal_errors_total") == 1
 
     in_virtual_time(story())
@@ -215,7 +219,7 @@ def test_a_change_of_the_job_shortens_the_back_off_that_the_log_tells():
         await asyncio.sleep(0.1)
         scene.queue.add(A)
         await asyncio.sleep(0.1)
-        assert len(scene.looks.at) == 2
+        assert len(scene.reconciler.at) == 2
         assert scene.gaps()[0] < AFTER_NO[0]
 
     in_virtual_time(story())
@@ -229,7 +233,7 @@ def test_events_do_not_end_the_back_off_after_a_pod_that_a_webhook_has_altered()
         for _ in range(120):
             scene.queue.add(A)
             await asyncio.sleep(1)
-        assert len(scene.looks.at) <= 12
+        assert len(scene.reconciler.at) <= 12
 
     in_virtual_time(story())
 
@@ -241,14 +245,14 @@ def test_events_end_a_long_back_off_once_a_second_at_most(error):
         for _ in range(6000):
             scene.queue.add(A)
             await asyncio.sleep(0.01)
-        assert 55 <= len(scene.looks.at) <= 70
+        assert 55 <= len(scene.reconciler.at) <= 70
 
     in_virtual_time(story())
 
 
 def test_a_reconcile_whose_status_waits_is_no_success_and_the_same_error_is_one_warning(caplog):
     def outcome(_key):
-        number = len(scene.looks.at)
+        number = len(scene.reconciler.at)
         if number % 2:
             return Result(error=Unavailable(f"500: dial tcp 10.0.0.1:{number}: connection refused"))
         return Result(now() + timedelta(seconds=0.3), waits=True)
@@ -258,11 +262,11 @@ def test_a_reconcile_whose_status_waits_is_no_success_and_the_same_error_is_one_
         scene = Scene(outcome)
         scene.queue.add(A)
         await asyncio.sleep(120)
-        assert len(scene.looks.at) < 50
+        assert len(scene.reconciler.at) < 50
         assert len(caplog.messages) == 1
-        scene.looks.outcome = lambda _key: Result()
+        scene.reconciler.outcome = lambda _key: Result()
         await asyncio.sleep(10)
-        scene.looks.outcome = outcome
+        scene.reconciler.outcome = outcome
         scene.queue.add(A)
         await asyncio.sleep(1)
         assert len(caplog.messages) == 2, "after a success it is news"
@@ -279,12 +283,12 @@ def test_a_standby_reconciles_nothing():
         scene.queue.add(A)
         await asyncio.sleep(1)
         assert scene.task.done()
-        assert scene.looks.keys == []
+        assert scene.reconciler.keys == []
         scene.acts = True
         scene.queue.add(A)
         again = asyncio.create_task(scene.worker.run())
         await asyncio.sleep(1)
-        assert scene.looks.keys == [A]
+        assert scene.reconciler.keys == [A]
         again.cancel()
 
     in_virtual_time(story())
@@ -293,12 +297,12 @@ def test_a_standby_reconciles_nothing():
 def test_a_cancelled_reconcile_is_requeued():
     async def story():
         scene = Scene()
-        scene.looks.seconds = 5
+        scene.reconciler.seconds = 5
         scene.queue.add(A)
         await asyncio.sleep(1)
         scene.worker.break_off()
         await asyncio.sleep(1)
-        assert scene.looks.keys == [A, A]
+        assert scene.reconciler.keys == [A, A]
 
     in_virtual_time(story())
 
@@ -306,7 +310,7 @@ def test_a_cancelled_reconcile_is_requeued():
 def test_at_shutdown_reconciles_have_a_limited_time_to_finish():
     async def story(seconds):
         scene = Scene()
-        scene.looks.seconds = seconds
+        scene.reconciler.seconds = seconds
         scene.queue.add(A)
         await asyncio.sleep(0.5)
         scene.task.cancel()
@@ -338,7 +342,7 @@ def test_a_requested_time_does_not_shorten_the_back_off():
         scene.queue.add(A)
         await asyncio.sleep(1000)
         assert scene.gaps()[:3] == pytest.approx([1, 2, 4], abs=0.1)
-        assert len(scene.looks.at) < 20
+        assert len(scene.reconciler.at) < 20
 
     in_virtual_time(story())
 

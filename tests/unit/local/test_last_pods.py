@@ -28,7 +28,7 @@ def test_a_run_says_once_for_what_it_waits_and_how_long():
     assert not last.are_over(500.0, 0.0, {}, terminating=True), "a job was not over meanwhile"
 
 
-def test_time_in_which_a_run_could_not_look_is_not_quiet():
+def test_time_in_which_a_run_could_not_check_is_not_quiet():
     last = LastPods(lambda _: None)
     assert not last.are_over(0.0, 0.0, {}, terminating=False)
     assert not last.are_over(50.0, 0.0, {}, terminating=False)

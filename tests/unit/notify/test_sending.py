@@ -112,7 +112,7 @@ async def test_a_private_address_is_not_connected_to_in_whatever_form(host: str)
         assert got == []
 
 
-async def test_the_address_that_is_connected_to_is_checked_and_not_that_of_an_earlier_look(
+async def test_the_address_that_is_connected_to_is_checked_and_not_that_of_an_earlier_lookup(
     monkeypatch: pytest.MonkeyPatch,
 ):
     answers = [("93.184.216.34",), ("127.0.0.1",)]

@@ -23,7 +23,7 @@ def test_a_deadline_counts_from_the_start_of_the_job_however_long_its_pods_took_
     assert states(plan_for(job, a_pod("worker-0"), status=late.status, now=at(60)).status)[-1] == "Failed"
 
 
-def test_a_deadline_of_no_seconds_is_looked_at_a_second_later_until_the_start_is_stored():
+def test_a_deadline_of_no_seconds_is_checked_a_second_later_until_the_start_is_stored():
     job = a_job(worker=1, policy=run_policy(deadline=0))
     for seconds in (0, 5):
         first = plan_for(job, a_pod("worker-0"), now=at(seconds))

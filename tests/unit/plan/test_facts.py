@@ -89,7 +89,7 @@ def test_selectors_stand_in_the_status_of_kinds_that_scale():
     assert facts(a_job(worker=1)).replica_statuses["Worker"].selector == ""
 
 
-def test_counts_are_made_anew_at_each_look():
+def test_counts_are_made_for_each_snapshot():
     job = a_job(worker=3)
     pods = [a_pod("worker-0", "Failed", code=1), a_pod("worker-1", "Pending"), a_pod("worker-2")]
     replica_status = facts(job, *pods).observed.replica_statuses["Worker"]

@@ -170,7 +170,7 @@ def test_the_floor_holds_for_short_deadlines():
     ],
     ids=["off", "debugged", "reported before the start", "blocked", "suspended"],
 )
-def test_a_job_that_is_not_looked_at_is_not_stalled(job, pods):
+def test_a_job_in_which_no_hang_is_looked_for_is_not_stalled(job, pods):
     before = decide(steps(10), 700).status
     assert stalled(decide(steps(10), 700, job=job, pods=pods)) == ""
     assert stalled(decide(steps(10), 760, job=job, pods=pods, status=before)) == ""

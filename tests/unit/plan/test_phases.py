@@ -1,4 +1,4 @@
-"""Where the time of a job goes, to the second: what its pods show, however often the operator has looked."""
+"""Where the time of a job goes, to the second: what its pods show, however often the operator has reconciled."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ class Life:
         return ("Failed" if self.code else "Succeeded"), (*init, over)
 
 
-def played(job: Job, lives: list[Life], looks: list[float], changes: dict[float, Job] | None = None) -> TimeSpent:
-    """Return what the status says once the operator has looked at these times, until it has nothing to store."""
+def played(job: Job, lives: list[Life], times: list[float], changes: dict[float, Job] | None = None) -> TimeSpent:
+    """Return what the status says once the operator has reconciled at these times, until it has nothing to store."""
     status = Status()
-    for now in sorted(looks):
+    for now in sorted(times):
         for since, changed in (changes or {}).items():
             job = changed if now >= since else job
         pods = [pod for life in lives if (pod := life.pod(job, now))]
@@ -116,7 +116,7 @@ FAILS = {"both": {"gone": 105}, "worker": {"ended": 100, "code": 137, "gone": 10
 IN_PLACE = {"master": {"ended": 200}, "worker": {"ended": 100, "code": 1, "again": 115, "policy": "OnFailure"}}
 PROBED = {"template": {"spec": {"containers": [{"name": "pytorch", "readinessProbe": {"exec": {}}}]}}}
 SMALLER = [*start(master={"ended": 200}), Life("worker-1", 3, 20, gone=110, deleted=85)]
-#: What happens to a job, when the operator has to look, and where its time is at the last of these moments.
+#: What happens to a job, when the operator has to reconcile, and where its time is at the last of these moments.
 TABLE = {
     "it succeeds": (pair(), start(master={"ended": 100}), [0, 100], {}, STARTED | {"Running": 60}),
     "it runs still": (pair(), start(), [0, 3, 10, 70], {}, STARTED | {"Running": 30}),
@@ -236,42 +236,42 @@ def totals(spent: TimeSpent, now: float) -> dict[str, int]:
 
 @pytest.mark.parametrize("name", TABLE)
 def test_each_second_of_a_job_is_in_one_phase(name):
-    job, lives, looks, changes, expected = TABLE[name]
-    spent = played(job, lives, looks, changes)
-    assert totals(spent, looks[-1]) == expected
-    assert sum(expected.values()) == looks[-1]
+    job, lives, times, changes, expected = TABLE[name]
+    spent = played(job, lives, times, changes)
+    assert totals(spent, times[-1]) == expected
+    assert sum(expected.values()) == times[-1]
     ran = expected.get("Running", 0) + expected.get("ProgramStartup", 0)
     waited = sum(expected.get(phase, 0) for phase in ("Queued", "Suspended", "Teardown"))
-    share = spent.until(at(looks[-1])).availability
-    assert share == (ran * 100 // (looks[-1] - waited) if looks[-1] > waited else None)
+    share = spent.until(at(times[-1])).availability
+    assert share == (ran * 100 // (times[-1] - waited) if times[-1] > waited else None)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(sorted(TABLE)), st.lists(st.integers(0, 200), max_size=12))
-def test_it_does_not_matter_when_else_the_operator_looks_or_another_one_takes_over(name, more):
-    job, lives, looks, changes, expected = TABLE[name]
-    spent = played(job, lives, [*looks, *(plan_for for plan_for in more if plan_for < looks[-1])], changes)
-    assert totals(spent, looks[-1]) == expected
+def test_it_does_not_matter_when_else_the_operator_reconciles_or_another_one_takes_over(name, more):
+    job, lives, times, changes, expected = TABLE[name]
+    spent = played(job, lives, [*times, *(time for time in more if time < times[-1])], changes)
+    assert totals(spent, times[-1]) == expected
 
 
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize("name", TABLE)
 def test_it_does_not_matter_that_the_others_are_left_out_while_a_replica_has_no_node(name, number, monkeypatch):
-    job, lives, looks, changes, _ = TABLE[name]
-    looks = [*looks, *range(number, int(looks[-1]), 4)]
-    spent = played(job, lives, looks, changes)
+    job, lives, times, changes, _ = TABLE[name]
+    times = [*times, *range(number, int(times[-1]), 4)]
+    spent = played(job, lives, times, changes)
     monkeypatch.setattr(phases, "_is_being_scheduled", lambda _facts: False)
-    assert played(job, lives, looks, changes) == spent
+    assert played(job, lives, times, changes) == spent
 
 
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize("name", TABLE)
 def test_it_does_not_matter_that_pods_that_only_ran_are_followed_together(name, number, monkeypatch):
-    job, lives, looks, changes, _ = TABLE[name]
-    looks = [*looks, *range(number, int(looks[-1]), 4)]
-    spent = played(job, lives, looks, changes)
+    job, lives, times, changes, _ = TABLE[name]
+    times = [*times, *range(number, int(times[-1]), 4)]
+    spent = played(job, lives, times, changes)
     monkeypatch.setattr(phases, "usual_course", lambda *_, **__: None)
-    assert played(job, lives, looks, changes) == spent
+    assert played(job, lives, times, changes) == spent
 
 
 def test_pods_that_succeed_at_different_times_are_followed_together_until_the_last_has():
@@ -341,7 +341,7 @@ def test_a_container_that_is_started_again_and_again_has_run_before_its_last_two
     assert totals(spent, 95) == {"ImagePull": 4, "Scheduling": 1, "Running": 70 + 5, "Restart": 15}
 
 
-#: What is known of a job whose steps came each second from 40 s on, by the moment when the operator looks.
+#: What is known of a job whose steps came each second from 40 s on, by the moment when the operator reconciles.
 HANGS = {
     "it moves again": ({100: 70, 130: 129}, {}, {"Running": 30 + 11, "Stalled": 59}, 140),
     "it hangs still": ({100: 70}, {}, {"Running": 30, "Stalled": 70}, 140),
@@ -375,7 +375,7 @@ HANGS = {
 }
 
 
-@pytest.mark.parametrize("more", [[], [60, 100, 101, 112, 119, 130, 131]], ids=["few looks", "more looks"])
+@pytest.mark.parametrize("more", [[], [60, 100, 101, 112, 119, 130, 131]], ids=["few reconciles", "more reconciles"])
 @pytest.mark.parametrize("name", HANGS)
 def test_the_time_without_progress_of_a_job_that_is_stalled_is_no_training(name, more):
     steps, known, expected, end = HANGS[name]

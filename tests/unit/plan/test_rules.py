@@ -75,7 +75,7 @@ def test_the_success_of_the_deciding_replica_is_the_jobs():
     assert decision.status.replica_statuses["Worker"].active == 0
 
 
-def test_success_wins_over_a_failure_in_the_same_look():
+def test_success_wins_over_a_failure_in_the_same_snapshot():
     job = a_job(chief=1, worker=1)
     pods = [a_pod("chief-0", "Succeeded", code=0), a_pod("worker-0", "Failed", code=1)]
     assert states(plan_for(job, *pods).status) == ["Created", "Succeeded"]
@@ -143,7 +143,7 @@ def test_the_job_itself_goes_when_its_time_is_up():
     assert event_reasons(decision) == [], "the Event follows once it is gone"
 
 
-def test_a_deadline_is_looked_forward_to_and_fires():
+def test_a_deadline_is_the_time_of_the_next_plan_and_fails_the_job():
     job = a_job(worker=1, policy=run_policy(deadline=60))
     assert plan_for(job, a_pod("worker-0"), status=running(job)).requeue_at == at(60)
     decision = plan_for(job, a_pod("worker-0"), status=running(job), now=at(60))

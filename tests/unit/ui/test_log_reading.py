@@ -228,7 +228,7 @@ async def until(follower: LogFollower, number: int) -> list[str]:
 
 
 async def test_lines_of_replicas_and_of_new_ones_are_followed(logs: Output, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(log_reading, "LOOK", 0.01)
+    monkeypatch.setattr(log_reading, "POLL_SECONDS", 0.01)
     write(logs, "master-0", "old")
     pods = [MASTER]
     before = await last_lines(RunLogs(logs.log), pods, LogFilters())

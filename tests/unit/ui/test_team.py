@@ -167,7 +167,7 @@ def test_all_feeds_together_know_a_limited_number_of_objects():
             await cluster.names(BOB, "other")
             for number in range(3):
                 cluster.jobs.create("PyTorchJob", f"late-{number}")
-            await asyncio.sleep(team_module.LOOK + 1)
+            await asyncio.sleep(team_module.POLL_SECONDS + 1)
             assert [rest.is_closed for _, rest in cluster.made] == [False, True, True], "no user reads it"
         assert len(await cluster.names(carol, "ml")) == 6
         assert [user for user, rest in cluster.made if not rest.is_closed] == [carol]
@@ -223,7 +223,7 @@ def test_a_feed_that_nobody_reads_ends_after_a_while_and_one_that_is_read_stays(
     async def test() -> None:
         await cluster.names(ALICE, "ml")
         async with cluster.team.read(BOB, "ml"):
-            await asyncio.sleep(team_module.IDLE + team_module.LOOK + 1)
+            await asyncio.sleep(team_module.IDLE + team_module.POLL_SECONDS + 1)
             assert [user for user, rest in cluster.made if rest.is_closed] == [ALICE]
 
     played(cluster, test)

@@ -10,7 +10,7 @@ from support.pages import Jobs
 from support.virtual_time import in_virtual_time
 from trainshed.ui.feed import Feed
 from trainshed.ui.proxy_headers import ActingUser
-from trainshed.ui.team import IDLE, LOOK, Team
+from trainshed.ui.team import IDLE, POLL_SECONDS, Team
 
 ANN, BOB = ActingUser("ann"), ActingUser("bob")
 
@@ -29,15 +29,15 @@ def test_a_feed_that_is_read_again_while_another_ends_goes_on():
         close = first.close
 
         async def slowly() -> None:
-            await asyncio.sleep(2 * LOOK)
+            await asyncio.sleep(2 * POLL_SECONDS)
             await close()
 
         first.close = slowly
         keeping = asyncio.create_task(team.run())
-        await asyncio.sleep(IDLE + LOOK + 5)
+        await asyncio.sleep(IDLE + POLL_SECONDS + 5)
         assert list(team._feeds) == [(BOB, "ml")]
         async with team.read(BOB, "ml") as feed:
-            await asyncio.sleep(4 * LOOK)
+            await asyncio.sleep(4 * POLL_SECONDS)
             assert not feed.is_over
         assert not keeping.done()
         keeping.cancel()

@@ -43,7 +43,7 @@ from .process_tree import ROUND, by_parent, descendants, processes
 AT_ONCE = 16
 #: Bytes that are read at once: requests for some ten containers, so that those that have ended are reported meanwhile.
 CHUNK = 1 << 16
-#: Seconds between two looks at the memory of containers that have a limit.
+#: Seconds between two readings of the memory of containers that have a limit.
 WATCH = 0.5
 #: Seconds for which the end of a container waits until what it has left has ended.
 LEFT = 5.0
@@ -77,7 +77,7 @@ class Launcher:
         self._over: set[int] = set()
         self._watched = 0.0
         self._ends: list[_End] = []
-        self._next_look = math.inf
+        self._next_check = math.inf
         self._buffer = b""
 
     def run(self) -> None:
@@ -98,14 +98,14 @@ class Launcher:
     def _serve(self, reader: int) -> bool:
         """Wait for requests and ends of processes, and handle them; return False at the end of the socket."""
         control = self._control.fileno()
-        pause = min(WATCH if self._limits else math.inf, max(self._next_look - time.monotonic(), 0.0))
+        pause = min(WATCH if self._limits else math.inf, max(self._next_check - time.monotonic(), 0.0))
         unsent = [control] if self._outbox else []
         ready, _, _ = select.select([control, reader], unsent, [], None if pause == math.inf else pause)
         self._watch()
         if reader in ready:
             os.read(reader, 4096)
             self._reap()
-        if time.monotonic() >= self._next_look:
+        if time.monotonic() >= self._next_check:
             self._report()
         if control in ready and not self._receive():
             return False
@@ -235,14 +235,14 @@ class Launcher:
                 message = {"exit": known, "code": exit_code(status), "reason": reason}
                 self._ends.append(_End(number, message, time.monotonic() + LEFT))
             else:
-                self._next_look = min(self._next_look, time.monotonic() + WATCH)
+                self._next_check = min(self._next_check, time.monotonic() + WATCH)
 
     def _report(self) -> None:
         """Report the containers of which nothing is left; look again later for what has started meanwhile."""
         left, now = self._isolation.kill_left(), time.monotonic()
         ends, self._ends = self._ends, [end for end in self._ends if end.number in left and now < end.latest]
         over = [end for end in ends if end.number not in left or now >= end.latest]
-        self._next_look = now + (ROUND if self._ends else WATCH) if left or over else math.inf
+        self._next_check = now + (ROUND if self._ends else WATCH) if left or over else math.inf
         for end in over:
             self._send(end.message)
 

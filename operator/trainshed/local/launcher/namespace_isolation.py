@@ -23,7 +23,7 @@ from .isolation import (
     prctl,
     private,
 )
-from .process_tree import look
+from .process_tree import process_of
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = (
     0x20000,
@@ -117,7 +117,8 @@ class NamespaceIsolation(Isolation):
 
     def target(self, pid: int) -> int:
         """Return the init process of a container, which forwards signals."""
-        return self._inits[pid] if look(pid) else pid  # its pid may be another process's when the container has ended
+        # When the container has ended, the pid of its init process may be another process's.
+        return self._inits[pid] if process_of(pid) else pid
 
     def kill(self, pid: int) -> None:
         """Kill a container: with its init process the kernel kills all others."""

@@ -45,7 +45,7 @@ def processes() -> dict[int, ProcessStat]:
     known: dict[int, ProcessStat] = {}
 
     def examine(pids: Sequence[int]) -> bool:
-        found = {pid: process for pid in pids if (process := look(pid))}
+        found = {pid: process for pid in pids if (process := process_of(pid))}
         known.update(found)
         return len(found) < len(pids)
 
@@ -53,7 +53,7 @@ def processes() -> dict[int, ProcessStat]:
     return known
 
 
-def look(pid: int) -> ProcessStat | None:
+def process_of(pid: int) -> ProcessStat | None:
     """Return a process, where /proc shows it; None if it has ended."""
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
@@ -117,7 +117,7 @@ def descendants(pid: int, tree: Mapping[int, Sequence[int]]) -> list[int]:
 
 def descends(pid: int, ancestor: int) -> bool:
     """Return whether a process that runs is a descendant of another one."""
-    while process := look(pid):
+    while process := process_of(pid):
         pid = process.parent
         if pid == ancestor:
             return True
@@ -155,7 +155,7 @@ def kill_tree(pid: int) -> None:
 def kill_known(pids: Iterable[int], known: Mapping[int, ProcessStat]) -> None:
     """Kill processes in this order, but none that has begun since they were looked at."""
     for pid in pids:
-        kill_if(pid, lambda pid: _began(look(pid)) == known[pid].began)
+        kill_if(pid, lambda pid: _began(process_of(pid)) == known[pid].began)
 
 
 def kill_if(pid: int, is_meant: Callable[[int], bool]) -> None:
@@ -205,7 +205,7 @@ def kill_found(wanted: Callable[[int], int | None]) -> frozenset[int | None]:
                 left.add(None)
             elif number:
                 found[pid] = number
-        known = {pid: look(pid) for pid in found}
+        known = {pid: process_of(pid) for pid in found}
         left.update(found[pid] for pid, process in known.items() if process)
         for pid in parents_first(known):
             kill_if(pid, lambda pid: wanted(pid) == found[pid])

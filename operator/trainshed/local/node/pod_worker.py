@@ -38,7 +38,7 @@ from .volumes import Volume, Volumes, mounts, termination_log
 FILE_BYTES = 4096
 #: Seconds between SIGTERM and SIGKILL for a sidecar whose turn comes when the grace period is over.
 SHORTEST = 2.0
-#: Seconds between two looks whether an earlier pod of the same name has ended.
+#: Seconds between two checks whether an earlier pod of the same name has ended.
 BEFORE = 0.05
 #: Seconds between tries to create a container whose configuration is incomplete.
 CONFIG_RETRY = 1.0

@@ -137,7 +137,7 @@ class DockerRuntime:
         """Remove what killed runs have left, look for the images, and create the network; raises `StartFailed`."""
         self._version = await self.cli.version()
         await self._left.remove()
-        await self._look_for_images()
+        await self._find_images()
         own = (f"{RUN_LABEL}={self._run.id}", f"{RUNS_LABEL}={self._run.known}")
         self._reaper = await self.cli.start_reaper(own, self.network)
         hosts.gateway = (await self._create_network(len(hosts)))[1]
@@ -221,7 +221,7 @@ class DockerRuntime:
         with contextlib.suppress(StartFailed):
             await self.cli.run(*words)
 
-    async def _look_for_images(self) -> None:
+    async def _find_images(self) -> None:
         for image, policy in self._images.items():
             try:
                 if policy != "Always":

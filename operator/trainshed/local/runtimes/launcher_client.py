@@ -146,7 +146,7 @@ class LauncherClient:
                 self._process.kill()  # it may still run, and then its output does not end
             errors = await self._process.stderr.read() if self._process.stderr else b""
             raise StartFailed(errors.decode(errors="replace").strip() or str(error) or LATE) from None
-        self._look()
+        self._ping()
 
     async def request(self, message: Mapping[str, Any]) -> None:
         """Send a request and wait for its answer; raises `StartFailed`."""
@@ -283,7 +283,7 @@ class LauncherClient:
             asyncio.get_running_loop().remove_reader(self._socket)
             asyncio.get_running_loop().remove_writer(self._socket)
 
-    def _look(self) -> None:
+    def _ping(self) -> None:
         """Note that the launcher is stuck if nothing has come from it for long."""
         loop = asyncio.get_running_loop()
         if "ping" not in self._answers:
@@ -293,7 +293,7 @@ class LauncherClient:
         elif loop.time() - self._heard > SILENCE:
             self._lose(SILENT)
             return
-        self._watch = loop.call_later(PING, self._look)
+        self._watch = loop.call_later(PING, self._ping)
 
     def _check(self) -> None:
         if self.problem or self._socket.fileno() < 0:

@@ -95,6 +95,6 @@ def _marks(marks: Sequence[TimeMark], low: float, high: float) -> Iterator[Marku
         yield _words((x, y), f"{mark.name} {rounded(mark.seconds)}", "", anchor)
 
 
-def _words(at: tuple[float, float], text: str, look: str, anchor: str = "middle") -> Markup:
-    kind = {"class": look} if look else {}
+def _words(at: tuple[float, float], text: str, css_class: str, anchor: str = "middle") -> Markup:
+    kind = {"class": css_class} if css_class else {}
     return tag("text", {**kind, "x": at[0], "y": at[1], "text-anchor": anchor}, Markup(escape(text)))

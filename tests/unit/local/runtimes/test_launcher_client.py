@@ -95,7 +95,7 @@ async def test_what_is_being_started_when_the_launcher_ends_has_failed_to_start(
 async def test_a_launcher_that_does_not_answer_is_a_problem(client, monkeypatch):
     monkeypatch.setattr(launcher_client, "PING", 0.05)
     monkeypatch.setattr(launcher_client, "SILENCE", 0.3)
-    client._look()
+    client._ping()
     await asyncio.sleep(0.5)
     assert not client.problem, "it answers"
     container = await client.start(message("sleep", "99"), {})
