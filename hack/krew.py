@@ -15,23 +15,30 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
+
+from trainshed.manifests.writer import write
 
 NAME, PROGRAM = "trainshed", "kubectl-trainshed"
 #: The platforms of krew for which there may be archives: its words for systems and processors are Go's.
 PLATFORM = re.compile(r".+_(linux|darwin)_(amd64|arm64)\.(?:tar\.gz|zip)")
 #: A version as krew wants it, with a v before it.
 VERSION = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?")
-#: krew shows the first in a table, next to the names of all plugins.
+#: krew shows the first in a table, next to the names of all plugins, and the others as they are, on a terminal.
 SHORT = "Submit, watch and explain Kubeflow training jobs"
 DESCRIPTION = """\
-Works on the training jobs of kubeflow.org/v1 (TFJob, PyTorchJob, XGBoostJob, PaddleJob, JAXJob, MPIJob) with your
-rights: lists them, says in words what has become of a job and what to do, prints the logs of all replicas, shows what
-each rank is doing, submits, suspends, restarts and scales jobs, says before whether they fit, and runs them on this
-machine without a cluster.
+Works with your rights on the training jobs of kubeflow.org/v1 (TFJob,
+PyTorchJob, XGBoostJob, PaddleJob, JAXJob, MPIJob).
+
+It lists jobs, says in words what has become of one and what to do, prints the
+logs of all replicas and shows what each rank is doing. It submits, suspends,
+restarts and scales jobs, says beforehand whether they fit, and runs them on
+this machine without a cluster.
 """
 CAVEATS = """\
-kubectl trainshed doctor says whether the operator is installed well, and kubectl trainshed --help what else there is.
+To check whether the operator is installed well:
+  $ kubectl trainshed doctor
+To list all commands:
+  $ kubectl trainshed --help
 """
 
 
@@ -76,7 +83,7 @@ def main(version: str, url: str, archives: tuple[Path, ...], homepage: str) -> N
         found = manifest(version, url, archives, homepage)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(yaml.safe_dump(found, sort_keys=False, width=120), nl=False)
+    click.echo(write([found]), nl=False)
 
 
 if __name__ == "__main__":

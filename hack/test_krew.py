@@ -32,6 +32,15 @@ def test_each_archive_has_its_platform_and_its_digest(folder):
     ]
 
 
+def test_texts_are_blocks_of_short_lines_as_in_the_index_of_krew(folder):
+    done = CliRunner().invoke(krew.main, ["1.2.3", URL, str(folder / "x_linux_amd64.tar.gz")])
+    for name, text in (("description", krew.DESCRIPTION), ("caveats", krew.CAVEATS)):
+        block = "".join(f"    {line}" if line.strip() else line for line in text.splitlines(keepends=True))
+        assert f"  {name}: |\n{block}" in done.output
+        assert max(map(len, text.splitlines())) <= 80
+    assert len(krew.SHORT) <= 50
+
+
 @pytest.mark.parametrize(
     ("version", "names", "problem"),
     [

@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import click
-import yaml
 
 import krew
 from testbed.places import ROOT
 from testbed.steps import StepFailed, fail, step
+from trainshed.manifests.writer import write
 
 from . import changelog, cluster, image, packages, repository
 
@@ -72,7 +72,7 @@ def main(
             archives = packages.plugins(wheel, release)
         found = krew.manifest(version.replace("rc", "-rc."), f"{URL}/releases/download/v{version}", archives, URL)
         # krew wants a file that is named after the plugin.
-        (target / "trainshed.yaml").write_text(yaml.safe_dump(found, sort_keys=False, width=120))
+        (target / "trainshed.yaml").write_text(write([found]))
     with step("packaging the chart and the manifests"):
         chart = cluster.chart(release, (IMAGE, digest), URL)
         cluster.manifests(tree, chart, target)

@@ -12,10 +12,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-import yaml
 
 import krew
 from testbed.binaries import binary
+from trainshed.manifests.writer import write
 
 VERSION = "1.2.3"
 #: Go's names of processors.
@@ -38,7 +38,7 @@ def archive(tmp_path: Path) -> Path:
 def manifest(tmp_path: Path, archive: Path) -> Path:
     path = tmp_path / "trainshed.yaml"
     found = krew.manifest(VERSION, f"https://example.com/v{VERSION}", [archive])
-    path.write_text(yaml.safe_dump(found, sort_keys=False))
+    path.write_text(write([found]))
     return path
 
 
