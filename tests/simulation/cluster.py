@@ -125,6 +125,7 @@ class OperatorProcess:
         self._network = network
         self._frameworks = frameworks
         self._process: object = None
+        self._beginning: asyncio.Task[None] | None = None
         #: Called at the end of a process, and whether it has ended by itself.
         self.on_end: Callable[[bool], None] = lambda _clean: None
         self.on_freeze: Callable[[], None] = lambda: None
@@ -165,9 +166,14 @@ class OperatorProcess:
         self.on_end(False)
         self.operator = self.transport = None
 
-    def stop(self) -> asyncio.Task[None]:
-        """Ask the process to end, as SIGTERM does; the task is done when it has."""
-        return self._loop.create_task(self._end(), context=self._in_process())
+    def stop(self) -> asyncio.Future[None]:
+        """Ask the process to end, as SIGTERM does; the future is done when it has. SIGTERM kills one that begins."""
+        if self.operator is None or self._beginning is None or self._beginning.done():
+            return self._loop.create_task(self._end(), context=self._in_process())
+        self.crash()
+        ended = self._loop.create_future()
+        ended.set_result(None)
+        return ended
 
     def freeze(self) -> None:
         """Stop the process, as SIGSTOP does."""
@@ -195,7 +201,7 @@ class OperatorProcess:
             self.operator._beside = (*self.operator._beside, hears)
             for namespaced in self.operator._caches.all.values():
                 namespaced.reconciler._metrics = Observers(namespaced.reconciler._metrics, hears)
-        self._loop.create_task(self.operator.start())
+        self._beginning = self._loop.create_task(self.operator.start())
 
     async def _end(self) -> None:
         if (ending := self.operator) is None:

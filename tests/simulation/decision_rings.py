@@ -157,7 +157,7 @@ class DecisionRings:
         return self._terms[-1]
 
     def ended(self, process: str, *, clean: bool) -> None:
-        """Note the end of a process."""
+        """Note the end of a process; a clean one has stored what waited."""
         for term in self._terms:
             if term.process == process and term.end is None:
                 term.end, term.clean = self.now(), clean
@@ -251,11 +251,17 @@ class DecisionRings:
         """Run until all that waits is stored."""
         if not any(self._jobs.get(uid) for uid in self._asked):
             return
-        run_for(self._every + 2 * WRITE)
+        heard = -1
+        while (count := self._heard()) > heard:  # what is decided meanwhile waits as well
+            heard = count
+            run_for(self._every + 2 * WRITE)
         known = 0
         while (disturbed := self.counts["rings/disturbed requests"]) > known:
             known = disturbed
             run_for(LATEST + REQUEST_TIMEOUT + WRITE)
+
+    def _heard(self) -> int:
+        return sum(len(of_job) for term in self._terms for of_job in term.heard.values())
 
     def check(self) -> list[str]:
         """Return what is wrong once all that can be stored is stored."""
@@ -300,7 +306,8 @@ class DecisionRings:
         for (_, before), (one, by) in pairwise(found):
             between = by.place - before.place - 1
             if before.term is not by.term:
-                if not one.after_restart or by.at < before.at:
+                # A process that still runs when the next one decides may store what it decided before that.
+                if not one.after_restart or (by.at < before.at and by.term.end is not None and by.term.end < before.at):
                     yield f"decision {one.n} is of another process, and after_restart is {one.after_restart}"
             elif between != one.missed or one.after_restart:
                 yield f"before decision {one.n} {between} are lost, and it says {one.missed}, {one.after_restart}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,6 +58,8 @@ class FaultyNetwork:
         self._stale_lists: deque[int] = deque()
         self._record_faults: deque[WriteFault] = deque()
         #: Called with each request for the decisions about a job, and its outcome.
+        #: The time of the last request that did not reach the server.
+        self.lost_at = -math.inf
         self.records: Callable[[Request, RequestOutcome], None] = lambda _request, _outcome: None
 
     # --------------------------------------------------------------------------------------------- faults of a schedule
@@ -106,6 +109,8 @@ class FaultyNetwork:
     def exchange(self, process: str, request: Request) -> RequestOutcome:
         """Return the outcome of a request."""
         outcome = self._outcome(process, request)
+        if outcome.before is None or outcome.instead:
+            self.lost_at = self.time()
         if uid_of(request):
             self.records(request, outcome)
         return outcome

@@ -18,6 +18,8 @@ from support.audit.change import OPERATOR, USER, Change, Request, Violation
 from support.audit.final_state import RunEnd
 from support.pod_statuses import ended
 from support.virtual_time import TooManySteps
+from trainshed.client.http import REQUEST_TIMEOUT
+from trainshed.controller.manager import ALTOGETHER
 from trainshed.controller.observer import Background
 from trainshed.frameworks import served
 
@@ -58,6 +60,8 @@ EVERY = 5
 CLEAN_UP = 4.0
 #: One in this number of runs creates one Service for a job by default.
 SERVICE_FORMS = 3
+#: Seconds that a process has to end, and for which a lost request before that may have held it up.
+SHUTDOWN = ALTOGETHER + REQUEST_TIMEOUT
 #: The largest number of steps of the loop; a schedule takes some hundred thousand.
 MAX_STEPS = 2_000_000
 
@@ -260,7 +264,8 @@ class Run:
         return Listener(self._rings, operator.process, self._kept[-1])
 
     def _ended(self, operator: OperatorProcess, clean: bool) -> None:
-        self._rings.ended(operator.process, clean=clean)
+        reached = self._cluster.loop.time() - self._network.lost_at > SHUTDOWN
+        self._rings.ended(operator.process, clean=clean and reached)
 
     def _kill(self, process: str, seconds: float) -> None:
         operator = next(operator for operator in self._cluster.operators if operator.name == process)

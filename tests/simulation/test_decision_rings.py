@@ -46,6 +46,45 @@ def test_a_job_that_does_not_ask_makes_no_request_for_a_ring():
     assert (report.violations, report.counts["rings/requests"]) == ((), 0)
 
 
+def of_kind(kind: str, role: str, count: int, seconds: int | None = None) -> Step:
+    """Return the creation of a job that asks, with a deadline."""
+    policy = () if seconds is None else (("activeDeadlineSeconds", seconds),)
+    return Step(
+        0.0, "create", how=JobRequest(kind, "a", ((role, count),), "Always", policy, annotations=ASKS.annotations)
+    )
+
+
+#: What is no fault of a ring, though decisions are stored late, in another order, or not at all.
+FAULTLESS = {
+    "SIGTERM kills a process that begins": Schedule(
+        seed=2848723157, gang="volcano", steps=(of_kind("PyTorchJob", "Worker", 1, 1), Step(0.0, "stop", how=0.0))
+    ),
+    "a process that ends while it does not reach the server stores nothing": Schedule(
+        seed=3026467074,
+        steps=(of_kind("JAXJob", "Worker", 2, 1), Step(0.0, "partition", 7, 40.0), Step(13.549, "stop", 2, 3.0)),
+    ),
+    "what is decided while others wait for their write waits as well": Schedule(
+        seed=4248030450,
+        steps=(
+            of_kind("PyTorchJob", "Worker", 3),
+            Step(22.986, "restart container", 4, 1),
+            Step(1.338, "forge status", 4, "verdict"),
+        ),
+    ),
+    "two processes that lead for a moment store what they have decided one after the other": Schedule(
+        seed=430783326,
+        operators=2,
+        gang="volcano",
+        steps=(of_kind("XGBoostJob", "Master", 1, 1), Step(0.024, "delete lease", 6)),
+    ),
+}
+
+
+@pytest.mark.parametrize("claim", FAULTLESS)
+def test_what_is_no_fault_of_a_ring_is_not_reported(claim: str):
+    assert run(FAULTLESS[claim]).violations == ()
+
+
 def lose(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a conflict, take all for stored."""
     monkeypatch.setattr(Ring, "compare", lambda ring, _known: ring.stored())
