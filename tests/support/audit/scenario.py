@@ -88,6 +88,16 @@ class Scenario:
         """Delete an object at once."""
         self._apply(DELETED, plural, name, actor, None)
 
+    def scale(self, workers: int) -> None:
+        """A user changes the number of workers."""
+        self.change(
+            "jaxjobs", "job", USER, lambda job: job["spec"]["jaxReplicaSpecs"]["Worker"].update(replicas=workers)
+        )
+
+    def hold(self, *finalizers: str) -> None:
+        """Set the finalizers of the first worker."""
+        self.change("pods", "job-worker-0", OPERATOR, lambda pod: pod["metadata"].update(finalizers=list(finalizers)))
+
     def _apply(self, verb: str, plural: str, name: str, actor: str, after: Object | None) -> Object:
         self.now += 1
         self._version += 1
@@ -107,6 +117,15 @@ def owned(job: Object) -> dict[str, Any]:
     """Return the metadata of an object that a job controls."""
     meta = job["metadata"]
     return {"ownerReferences": [{"kind": job["kind"], "name": meta["name"], "uid": meta["uid"], "controller": True}]}
+
+
+def with_pods(count: int, *, of: int = 0, policy: dict | None = None) -> tuple[Scenario, Object]:
+    """Return a job and the pods of its first workers, or of all."""
+    scenario = Scenario()
+    job = scenario.job(Worker=of or count, policy=policy)
+    for index in range(count):
+        scenario.pod(f"job-worker-{index}", job)
+    return scenario, job
 
 
 def failed_once(restarts: int = 1) -> tuple[Scenario, Object]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from support.audit.change import KUBELET, OPERATOR, USER
-from support.audit.scenario import FAR, Scenario, done, failed_once, owned
+from support.audit.scenario import FAR, Scenario, done, failed_once, owned, with_pods
+
+FINALIZER = "trainshed.dev/job-tracking"
 
 
 def test_a_correct_restart_has_no_violations():
@@ -41,40 +43,25 @@ def test_pods_of_two_attempts_at_once_are_found():
 
 
 def test_a_pod_without_its_job_is_found_and_so_is_a_terminating_one():
-    scenario = Scenario()
-    job = scenario.job(Worker=1)
-    scenario.pod("job-worker-0", job)
+    scenario, _ = with_pods(1)
     scenario.delete("jaxjobs", "job", USER)
     assert done(scenario) == {"V2"}
 
 
-def hold(scenario: Scenario, *finalizers: str) -> None:
-    """A user sets the finalizers of a pod."""
-    scenario.change("pods", "job-worker-0", OPERATOR, lambda pod: pod["metadata"].update(finalizers=list(finalizers)))
-
-
 @pytest.mark.parametrize("released", [True, False])
 def test_a_finalizer_left_in_the_end_is_found(released):
-    scenario = Scenario()
-    scenario.pod("job-worker-0", scenario.job(Worker=1))
-    scenario.change(
-        "pods", "job-worker-0", OPERATOR, lambda pod: pod["metadata"].update(finalizers=["trainshed.dev/job-tracking"])
-    )
+    scenario, _ = with_pods(1)
+    scenario.hold(FINALIZER)
     scenario.ends("job-worker-0")
     scenario.status("jaxjobs", states="Created Succeeded", completionTime=FAR)
     if released:
-        hold(scenario)
+        scenario.hold()
     assert done(scenario) == (set() if released else {"V2"})
 
 
 def test_a_lost_success_of_a_pod_with_finalizer_is_found():
-    scenario = Scenario()
-    job = scenario.job(Worker=2)
-    for name in ("job-worker-0", "job-worker-1"):
-        scenario.pod(name, job)
-    scenario.change(
-        "pods", "job-worker-0", OPERATOR, lambda pod: pod["metadata"].update(finalizers=["trainshed.dev/job-tracking"])
-    )
+    scenario, job = with_pods(2)
+    scenario.hold(FINALIZER)
     scenario.ends("job-worker-0")
     scenario.delete("pods", "job-worker-0", USER)
     assert scenario.violated == set()
@@ -93,9 +80,7 @@ def test_a_finalizer_on_another_object_is_found():
     ("policy", "states"), [({"suspend": True}, "Suspended"), ({"cleanPodPolicy": "All"}, "Failed")]
 )
 def test_pods_of_a_job_that_must_have_none_are_found(policy, states):
-    scenario = Scenario()
-    job = scenario.job(Worker=1, policy=policy)
-    scenario.pod("job-worker-0", job)
+    scenario, _ = with_pods(1, policy=policy)
     scenario.ends("job-worker-0", 1)
     scenario.status("jaxjobs", states=f"Created {states}", completionTime=FAR)
     assert done(scenario) - {"V1"} == {"V2"}
@@ -104,8 +89,7 @@ def test_pods_of_a_job_that_must_have_none_are_found(policy, states):
 @pytest.mark.parametrize("said", ["Job job has failed because it has reached the specified backoff limit: …", "no"])
 @pytest.mark.parametrize("ended", [True, False])
 def test_a_pod_that_keeps_running_after_a_limit_is_found(said, ended):
-    scenario = Scenario()
-    scenario.pod("job-worker-0", scenario.job(Worker=1))
+    scenario, _ = with_pods(1)
     scenario.status("pods", "job-worker-0", KUBELET, phase="Running", containerStatuses=[{"state": {"running": {}}}])
     if ended:
         terminated = {"state": {"terminated": {"exitCode": 1}}}
@@ -115,11 +99,9 @@ def test_a_pod_that_keeps_running_after_a_limit_is_found(said, ended):
 
 
 def test_a_job_with_a_missing_pod_is_found_unless_it_is_blocked():
-    scenario = Scenario()
-    scenario.pod("job-worker-0", scenario.job(Worker=2))
+    scenario, _ = with_pods(1, of=2)
     assert done(scenario) == {"V2"}
-    scenario = Scenario()
-    scenario.pod("job-worker-0", scenario.job(Worker=2))
+    scenario, _ = with_pods(1, of=2)
     scenario.status("jaxjobs", states="Created Blocked")
     assert done(scenario) == set()
 
@@ -132,11 +114,8 @@ def test_a_delete_before_its_reason_is_stored_is_found(attempt):
 
 
 def test_a_surplus_pod_may_be_deleted_without_a_status_change():
-    scenario = Scenario()
-    job = scenario.job(Worker=2)
-    for name in ("job-worker-0", "job-worker-1"):
-        scenario.pod(name, job)
-    scenario.change("jaxjobs", "job", USER, lambda job: job["spec"]["jaxReplicaSpecs"]["Worker"].update(replicas=1))
+    scenario, _ = with_pods(2)
+    scenario.scale(1)
     scenario.delete("pods", "job-worker-1")
     assert scenario.violated == set()
     scenario.delete("pods", "job-worker-0")
@@ -147,7 +126,7 @@ def test_a_surplus_pod_may_be_deleted_without_a_status_change():
 def test_a_pod_beyond_the_replicas_is_found(seconds, violated):
     scenario = Scenario()
     job = scenario.job(Worker=2)
-    scenario.change("jaxjobs", "job", USER, lambda job: job["spec"]["jaxReplicaSpecs"]["Worker"].update(replicas=1))
+    scenario.scale(1)
     scenario.now += seconds
     scenario.pod("job-worker-1", job)
     assert scenario.violated == violated
@@ -167,8 +146,7 @@ def test_an_uncounted_failure_is_found():
 
 @pytest.mark.parametrize("after", ["Created Running", "Created Failed", "Created Succeeded Failed"])
 def test_a_changed_terminal_condition_is_found(after):
-    scenario = Scenario()
-    scenario.pod("job-worker-0", scenario.job(Worker=1))
+    scenario, _ = with_pods(1)
     scenario.ends("job-worker-0")
     scenario.status("jaxjobs", states="Created Succeeded", completionTime=FAR)
     assert scenario.violated == set()
@@ -185,10 +163,7 @@ def test_conditions_that_may_not_follow_each_other_are_found():
 
 
 def test_a_success_without_a_succeeded_pod_is_found():
-    scenario = Scenario()
-    job = scenario.job(Worker=2)
-    for name in ("job-worker-0", "job-worker-1"):
-        scenario.pod(name, job)
+    scenario, _ = with_pods(2)
     scenario.ends("job-worker-0")
     scenario.status("jaxjobs", states="Created Succeeded", completionTime=FAR)
     assert scenario.violated == {"V5"}
@@ -205,16 +180,14 @@ def test_a_success_without_a_succeeded_pod_is_found():
     ],
 )
 def test_a_failure_is_justified_by_an_exit_code_or_a_limit(code, policy, just):
-    scenario = Scenario()
-    scenario.pod("job-worker-0", scenario.job(Worker=1, policy=policy))
+    scenario, _ = with_pods(1, policy=policy)
     scenario.ends("job-worker-0", code)
     scenario.status("jaxjobs", states="Created Failed", startTime="2027-01-15T07:59:30Z", completionTime=FAR)
     assert scenario.violated == (set() if just else {"V5"})
 
 
 def test_a_failure_by_an_exceeded_deadline_is_justified():
-    scenario = Scenario()
-    scenario.pod("job-worker-0", scenario.job(Worker=1, policy={"activeDeadlineSeconds": 30}))
+    scenario, _ = with_pods(1, policy={"activeDeadlineSeconds": 30})
     scenario.status("jaxjobs", states="Created Failed", startTime="2027-01-15T07:59:30Z", completionTime=FAR)
     assert scenario.violated == set()
 
@@ -229,9 +202,7 @@ def test_a_disrupted_pod_does_not_justify_a_failure():
 
 @pytest.mark.parametrize(("seconds", "violated"), [(0, set()), (21, {"V6"})])
 def test_objects_without_a_job_are_left_alone_except_by_requests_in_flight(seconds, violated):
-    scenario = Scenario()
-    job = scenario.job(Worker=1)
-    scenario.pod("job-worker-0", job)
+    scenario, _ = with_pods(1)
     scenario.change("pods", "job-worker-0", USER, lambda pod: pod["metadata"].pop("ownerReferences"))
     scenario.now += seconds
     scenario.delete("pods", "job-worker-0", OPERATOR)
@@ -239,9 +210,7 @@ def test_objects_without_a_job_are_left_alone_except_by_requests_in_flight(secon
 
 
 def test_a_pod_is_identified_by_its_name_and_not_by_its_labels():
-    scenario = Scenario()
-    job = scenario.job(Worker=1)
-    scenario.pod("job-worker-0", job)
+    scenario, _ = with_pods(1)
     index = {"training.kubeflow.org/replica-index": "77"}
     scenario.change("pods", "job-worker-0", USER, lambda pod: pod["metadata"]["labels"].update(index))
     assert done(scenario) == set()
@@ -249,17 +218,11 @@ def test_a_pod_is_identified_by_its_name_and_not_by_its_labels():
 
 @pytest.mark.parametrize(("fewest", "violated"), [(2, {"V9"}), (0, set())])
 def test_a_completed_replica_with_finalizer_is_not_created_again_unless_scaled_down(fewest, violated):
-    scenario = Scenario()
-    job = scenario.job(Worker=2)
-    scenario.pod("job-worker-0", job)
-    scenario.change(
-        "pods", "job-worker-0", OPERATOR, lambda pod: pod["metadata"].update(finalizers=["trainshed.dev/job-tracking"])
-    )
+    scenario, job = with_pods(1, of=2)
+    scenario.hold(FINALIZER)
     scenario.ends("job-worker-0", 0)
     for count in (fewest, 2):
-        scenario.change(
-            "jaxjobs", "job", USER, lambda job, to=count: job["spec"]["jaxReplicaSpecs"]["Worker"].update(replicas=to)
-        )
+        scenario.scale(count)
     scenario.delete("pods", "job-worker-0", USER)
     scenario.pod("job-worker-0", job)
     assert scenario.violated & {"V9"} == violated

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from .change import USER
-from .scenario import FAR, Scenario
+from .scenario import FAR, Scenario, with_pods
 
 
 @pytest.mark.parametrize(("policy", "violated"), [("Running", {"V6"}), ("All", set())])
 def test_a_pod_that_has_ended_is_cleaned_up_only_if_the_policy_says_so(policy, violated):
-    scenario = Scenario()
-    scenario.pod("job-worker-0", scenario.job(Worker=1, policy={"cleanPodPolicy": policy}))
+    scenario, _ = with_pods(1, policy={"cleanPodPolicy": policy})
     scenario.ends("job-worker-0", 0)
     scenario.status("jaxjobs", states="Created Succeeded", completionTime=FAR)
     assert scenario.violated == set()
@@ -23,8 +22,7 @@ def test_a_pod_that_has_ended_is_cleaned_up_only_if_the_policy_says_so(policy, v
     ("said", "violated"), [("", set()), ("Job job was active longer than specified deadline", {"V6"})]
 )
 def test_a_pod_that_has_ended_is_not_among_those_that_a_limit_stops(said, violated):
-    scenario = Scenario()
-    scenario.pod("job-worker-0", scenario.job(Worker=1))
+    scenario, _ = with_pods(1)
     scenario.ends("job-worker-0", 137)
     scenario.status("jaxjobs", states="Created Failed", said=said, completionTime=FAR)
     scenario.delete("pods", "job-worker-0")

@@ -64,7 +64,7 @@ def test_a_service_may_go_with_its_pod_or_its_job(why):
     elif why == "suspended":
         scenario.change("jaxjobs", "job", USER, lambda job: job["spec"].update(runPolicy={"suspend": True}))
     elif why == "scaled down":
-        scenario.change("jaxjobs", "job", USER, lambda job: job["spec"]["jaxReplicaSpecs"]["Worker"].update(replicas=1))
+        scenario.scale(1)
     elif why == "leaving":
         scenario.change("pods", "job-worker-1", USER, lambda pod: pod["metadata"].update(deletionTimestamp=FAR))
     elif why == "new":

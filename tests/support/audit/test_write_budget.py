@@ -6,7 +6,7 @@ import pytest
 
 from support.audit.auditor import attributed
 from support.audit.change import CREATED, MODIFIED, OPERATOR, USER, Change, Request
-from support.audit.scenario import FAR, Scenario, done
+from support.audit.scenario import FAR, Scenario, done, with_pods
 
 
 def test_a_write_to_a_foreign_object_is_found():
@@ -34,8 +34,7 @@ def test_a_changed_spec_and_an_early_ttl_deletion_are_found():
     scenario.change("jaxjobs", "job", OPERATOR, lambda job: job["spec"].update(runPolicy={"suspend": True}))
     assert scenario.violated == {"V6"}
     for ttl, wrong in ((60, {"V6"}), (0, set()), (None, {"V6"})):
-        scenario = Scenario()
-        scenario.pod("job-worker-0", scenario.job(Worker=1, policy={"ttlSecondsAfterFinished": ttl}))
+        scenario, _ = with_pods(1, policy={"ttlSecondsAfterFinished": ttl})
         scenario.ends("job-worker-0")
         scenario.status("jaxjobs", states="Created Succeeded", completionTime=FAR)
         scenario.delete("jaxjobs", "job")
@@ -83,9 +82,7 @@ def test_a_storm_of_events_is_found():
 
 
 def test_a_job_that_costs_more_than_its_budget_is_found():
-    scenario = Scenario()
-    job = scenario.job(Worker=1)
-    scenario.pod("job-worker-0", job)
+    scenario, job = with_pods(1)
     scenario.status("jaxjobs", states="Created")
     uid = job["metadata"]["uid"]
     assert done(scenario, budgets={uid: 2}) == set()
@@ -101,9 +98,7 @@ def test_a_late_end_is_found():
 
 def test_a_final_state_other_than_without_faults_is_found():
     def live(*, twice: bool) -> Scenario:
-        scenario = Scenario()
-        job = scenario.job(Worker=1)
-        scenario.pod("job-worker-0", job)
+        scenario, job = with_pods(1)
         if twice:
             scenario.delete("pods", "job-worker-0", USER)
             scenario.pod("job-worker-0", job)
@@ -115,10 +110,7 @@ def test_a_final_state_other_than_without_faults_is_found():
 
 
 def test_a_repeated_completed_replica_is_found():
-    scenario = Scenario()
-    job = scenario.job(Worker=2)
-    for name in ("job-worker-0", "job-worker-1"):
-        scenario.pod(name, job)
+    scenario, job = with_pods(2)
     scenario.ends("job-worker-0")
     scenario.status("jaxjobs", states="Created Running", replicaStatuses={"Worker": {"completedIndexes": "0"}})
     scenario.delete("pods", "job-worker-0", USER)
@@ -130,8 +122,7 @@ def test_a_repeated_completed_replica_is_found():
     ("after", "attempt", "violated"), [("0-1", 0, set()), ("1", 0, {"V3"}), ("", 0, {"V3"}), ("", 1, set())]
 )
 def test_removed_completed_indexes_are_found_unless_the_job_restarts(after, attempt, violated):
-    scenario = Scenario()
-    scenario.pod("job-worker-0", scenario.job(Worker=3))
+    scenario, _ = with_pods(1, of=3)
     scenario.status("jaxjobs", states="Created Running", replicaStatuses={"Worker": {"completedIndexes": "0"}})
     message = {"replicaStatuses": {"Worker": {"completedIndexes": after}}}
     if attempt:
