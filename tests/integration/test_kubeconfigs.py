@@ -13,9 +13,10 @@ import yaml
 
 from support import Operators
 from support.audit_log import entries
+from support.background import in_background
 from support.fake_kubelet import FakeKubelet
 from support.jobs import tfjob
-from support.service_proxy import ServiceProxy
+from support.tcp_proxy import ServiceProxy
 from support.user_client import UserClient, eventually
 from testbed.control_plane import ControlPlane
 
@@ -115,7 +116,7 @@ def test_a_credential_plugin_is_asked_again_when_its_token(
 def test_a_proxy_is_on_the_way(
     second_server: ControlPlane, second_user: UserClient, admin: dict, tmp_path: Path, operators: Operators
 ):
-    with ServiceProxy.start(tmp_path / "proxy") as proxy:
+    with in_background(ServiceProxy(tmp_path / "proxy")) as proxy:
         server = cluster(admin)["server"].removeprefix("https://")
         proxy.backends["k8s.example.com:6443"] = int(server.rpartition(":")[2])
         # Only the proxy knows this name, and only the certificate the other one.

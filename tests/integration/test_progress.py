@@ -23,7 +23,7 @@ def test_the_log_of_the_master_is_in_the_status(
     flags = ("--no-leader-elect", f"--namespace={second_user.namespace}")
     operators.begin(second_server.kubeconfig, *flags, "--progress-logs")
     job = pytorchjob("a", Master=1, Worker=1)
-    with LogServer(second_user, NODE, said, 0.5) as server, FakeKubelet(second_user) as kubelet:
+    with LogServer.start(second_user, NODE, said, 0.5) as server, FakeKubelet(second_user) as kubelet:
         second_user.create(job | {"metadata": {"name": "a", "annotations": {"trainshed.dev/progress": "Logs"}}})
         eventually(lambda: "trainerStatus" in second_user.job("PyTorchJob", "a").get("status", {}), 20)
         status = second_user.job("PyTorchJob", "a")["status"]

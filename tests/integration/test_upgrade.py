@@ -161,7 +161,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]
 def test_jobs_of_all_kinds_do_not_mind_an_upgrade_from_0_1_and_a_downgrade(cluster: Cluster) -> None:
     user, helm = cluster.user, cluster.way == "helm"
     say = lambda _pod, number: f"{number + 10}/100 [00:01<00:09, 1.0it/s, loss=0.5]\n"  # noqa: E731
-    with LogServer(user, NODE, say, 0.5), FakeKubelet(user) as kubelet:
+    with LogServer.start(user, NODE, say, 0.5), FakeKubelet(user) as kubelet:
         cluster.begin("first")
         cluster.begin("long")
         cluster.change("upgrade", ROOT, MORE)

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from support.background import in_background
 from support.fixtures import operators
 from support.gang_cluster import GangCluster, SimulatedGangCluster
 from support.operator import Operator, Operators
 from support.planes import ready_control_plane
-from support.service_proxy import ServiceProxy
+from support.tcp_proxy import ServiceProxy
 from support.timed_kubelet import TimedKubelet, Times
 from support.user_client import UserClient
 from testbed.control_plane import ControlPlane
@@ -46,7 +47,7 @@ class Bed:
 def running_bed(folder: Path, flags: tuple[str, ...] = (), controller_flags: tuple[str, ...] = ()) -> Iterator[Bed]:
     """A control plane with more flags of the API server and of the controllers."""
     with (
-        ServiceProxy.start(folder) as services,
+        in_background(ServiceProxy(folder)) as services,
         ready_control_plane(folder / "plane", services.flag, *flags, controller_flags=controller_flags) as plane,
     ):
         yield Bed(plane, services, folder)

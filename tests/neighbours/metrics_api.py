@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from support.service_proxy import ServiceProxy
+from support.tcp_proxy import ServiceProxy
 from support.user_client import UserClient, eventually
 from testbed.control_plane import ControlPlane
 

@@ -13,8 +13,9 @@ import pytest
 
 from docs.commands import ROOT
 from support import FakeKubelet, UserClient, v1
+from support.background import in_background
 from support.operator import Operators
-from support.service_proxy import ServiceProxy
+from support.tcp_proxy import ServiceProxy
 from support.training_operator import PATIENCE, TrainingOperator
 from support.user_client import Refused, eventually
 from support.v1_jobs import ALL, DECIDES, ENDED, V1_JOBS, conditions_of
@@ -83,7 +84,7 @@ class Administrator:
 
 @pytest.fixture
 def services(tmp_path: Path) -> Iterator[ServiceProxy]:
-    with ServiceProxy.start(tmp_path) as services:
+    with in_background(ServiceProxy(tmp_path)) as services:
         yield services
 
 

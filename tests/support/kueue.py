@@ -22,7 +22,7 @@ from testbed.ports import free_port
 from testbed.processes import Process
 
 from .kubectl import kustomized
-from .service_proxy import ServiceProxy
+from .tcp_proxy import ServiceProxy
 from .user_client import Refused, UserClient, eventually
 
 NAMESPACE = "kueue-system"

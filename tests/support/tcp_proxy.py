@@ -1,4 +1,7 @@
-"""A TCP proxy that adds latency, limits the bandwidth, freezes, or connects to another server; TLS passes unchanged."""
+"""TCP proxies: one adds latency, limits the bandwidth, freezes, or connects to another server; one leads to Services.
+
+TLS passes unchanged.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,20 @@ from typing import Self
 
 import yaml
 
+from testbed.places import written
+
 from .background import in_background
 
 #: The number of bytes that are read at once.
 PIECE = 16384
+EGRESS = """apiVersion: apiserver.k8s.io/v1beta1
+kind: EgressSelectorConfiguration
+egressSelections:
+- name: cluster
+  connection:
+    proxyProtocol: HTTPConnect
+    transport: {{uds: {{udsName: {socket}}}}}
+"""
 
 
 class TcpProxy:
@@ -58,14 +71,20 @@ class TcpProxy:
         path.write_text(yaml.safe_dump(config))
         return path
 
+    async def _find(self, _reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> tuple[int, bytes]:
+        """Return the port of the server, and what the client is told once it is connected."""
+        return self.target, b""
+
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         ends = {writer}
         try:
-            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
+            port, greeting = await self._find(reader, writer)
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
             ends.add(far_writer)
             self._writers |= ends
+            writer.write(greeting)
             await asyncio.gather(self._carry(reader, far_writer), self._carry(far_reader, writer))
-        except (OSError, asyncio.CancelledError):
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass  # no server there, or the test is over: the caller sees that at once
         finally:
             self._writers -= ends
@@ -97,3 +116,46 @@ class TcpProxy:
                 writer.write(piece)
                 self.passed += len(piece)
                 await writer.drain()
+
+
+class ServiceProxy(TcpProxy):
+    """Through it an API server without a cluster network reaches Services, whose backends run on this machine.
+
+    The API server asks with CONNECT for a Service's cluster IP and port, at a Unix socket in `folder` or at `url`;
+    `backends` are local ports by `cluster-ip:port`. So webhooks and aggregated APIs of a program beside the control
+    plane are as its own manifests have them.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(0)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.backends: dict[str, int] = {}
+        self._socket = folder / "services.sock"
+        self._config = written(folder / "egress.yaml", EGRESS.format(socket=self._socket))
+
+    async def __aenter__(self) -> Self:
+        self._socket_server = await asyncio.start_unix_server(self._connected, self._socket)
+        return await super().__aenter__()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._socket_server.close()
+        await super().__aexit__()
+
+    @property
+    def flag(self) -> str:
+        """The flag with which an API server uses it."""
+        return f"--egress-selector-config-file={self._config}"
+
+    @property
+    def url(self) -> str:
+        """The address at which others may ask it."""
+        return f"http://127.0.0.1:{self.port}"
+
+    async def _find(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[int, bytes]:
+        request = (await reader.readuntil(b"\r\n\r\n")).decode()
+        port = self.backends.get(request.split()[1])
+        if port is None:
+            writer.write(b"HTTP/1.1 502 no such Service\r\n\r\n")
+            await writer.drain()
+            raise ConnectionRefusedError
+        return port, b"HTTP/1.1 200 OK\r\n\r\n"

@@ -19,7 +19,7 @@ from testbed.processes import Process
 
 from .kubectl import Kubectl, kustomized
 from .kueue import UNSHARE
-from .service_proxy import ServiceProxy
+from .tcp_proxy import ServiceProxy
 from .user_client import UserClient, eventually
 
 GROUP = "training-operator"

@@ -147,7 +147,7 @@ def test_logs_of_a_real_api_server_are_followed_through_an_outage(
 ):
     with (
         TcpProxy.start(urlsplit(server.url).port) as way,
-        LogServer(user, "node-0", said, 1) as kubelet,
+        LogServer.start(user, "node-0", said, 1) as kubelet,
         FakeKubelet(user),
     ):
         user.create(job("TFJob", "mnist", Worker=2))
