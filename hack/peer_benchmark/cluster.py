@@ -11,8 +11,8 @@ from typing import Any, Self
 
 import orjson
 
-from support.fake_kubelet import ended
-from support.fake_kubelet import runs as running
+from support import pod_statuses
+from support.fake_kubelet import remove, set_status
 from support.user_client import AsyncClient, Refused, where
 
 #: Concurrent requests of the kubelet and of the user.
@@ -59,12 +59,11 @@ class Cluster:
 
     async def end_pod(self, pod: Document, code: int) -> None:
         """Let the container of a pod end with this exit code."""
-        await self._set_status(pod, ended(pod["spec"]["containers"][0]["name"], code))
+        await self._set_status(pod, pod_statuses.ended(pod, code, time.time()))
 
     async def delete_pod(self, pod: Document) -> None:
         """Delete a pod without a grace period."""
-        name = where("pods", self.namespace, pod["metadata"]["name"])
-        await self._client.call("DELETE", name, {"gracePeriodSeconds": 0})
+        await remove(self._client, pod)
 
     async def clear(self, kind: str) -> None:
         """Delete the jobs of a kind and all their objects, as no garbage collector runs."""
@@ -122,7 +121,7 @@ class Cluster:
 
     async def run(self, pod: Document) -> None:
         """Let a pod run."""
-        await self._set_status(pod, running(pod["spec"]["containers"][0]["name"]))
+        await self._set_status(pod, pod_statuses.running(pod, time.time()))
 
     async def run_all(self) -> None:
         """Let all pods run that do not, and those that will be created."""
@@ -135,10 +134,9 @@ class Cluster:
             await self.delete_pod(pod)
 
     async def _set_status(self, pod: Document, status: Document) -> None:
-        path = where("pods", self.namespace, pod["metadata"]["name"], "status")
         with suppress(Refused):  # the pod was deleted meanwhile
             async with self._room:
-                await self._client.merge(path, {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status})
+                await set_status(self._client, pod, status)
 
     async def _watch(self, plural: str, version: str, handle: Callable[[str, Document], None]) -> None:
         """Follow a kind without end; the API server ends a watch whose client is too slow."""

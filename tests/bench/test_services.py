@@ -13,8 +13,9 @@ from typing import Any, Self
 
 import pytest
 
+from support import pod_statuses
 from support.audit_log import WRITES, entries
-from support.fake_kubelet import NODE, FakeKubelet, runs
+from support.fake_kubelet import NODE, FakeKubelet
 from support.jobs import tfjob
 from support.measured import USER, Measured
 from support.results import keep
@@ -45,7 +46,7 @@ class AddressedKubelet(FakeKubelet):
     def run(self, name: str, *, ready: bool = True) -> None:
         """Let a pod run, with an address of its own."""
         address = f"10.9.0.{self._turns[name] + 1}"
-        status = runs(self._name_of_container(name), ready=ready)
+        status = pod_statuses.running(self._pod(name), time.time(), ready=ready)
         self.user.set_pod_status(name, {**status, "podIP": address, "podIPs": [{"ip": address}]})
 
     def _turn(self, name: str) -> str:

@@ -8,11 +8,12 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Self
+from typing import Self
 
 import aiohttp
 import urllib3
 
+from . import pod_statuses
 from .user_client import AsyncClient, Refused, UserClient, Watch, where
 
 NODE = "node-0"
@@ -29,30 +30,6 @@ def running(_name: str) -> str:
     return "Running"
 
 
-def runs(container: str, *, ready: bool = True, restarts: int = 0) -> dict[str, Any]:
-    """Return the status of a pod whose container runs after this number of restarts."""
-    return _status("Running", _container(container, ready, {"running": {"startedAt": _now()}}, restarts))
-
-
-def ended(container: str, code: int, reason: str = "", message: str = "") -> dict[str, Any]:
-    """The status of a pod whose container has ended with this exit code."""
-    state = {"exitCode": code, "startedAt": _now(), "finishedAt": _now(), "message": message}
-    state["reason"] = reason or ("Error" if code else "Completed")
-    return _status("Failed" if code else "Succeeded", _container(container, False, {"terminated": state}))
-
-
-def evicted() -> dict[str, Any]:
-    """The status of a pod that the kubelet has evicted."""
-    return {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."}
-
-
-def preempted() -> dict[str, Any]:
-    """The status of a pod that the scheduler has preempted."""
-    ready = {"type": "Ready", "status": "False"}
-    condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
-    return {"phase": "Failed", "reason": "Preempted", "conditions": [ready, condition]}
-
-
 class FakeKubelet:
     """Schedules and runs all pods of one namespace, in threads; `created` are their names in order.
 
@@ -65,7 +42,7 @@ class FakeKubelet:
         self.created: list[str] = []
         self._pause = pause
         self._uids: set[str] = set()
-        self._containers: dict[str, str] = {}
+        self._pods: dict[str, dict] = {}
         self._over, self._changed = threading.Event(), threading.Event()
         self._watch: Watch | None = None
         self._pool = ThreadPoolExecutor(8)
@@ -87,25 +64,27 @@ class FakeKubelet:
 
     def run(self, name: str, *, ready: bool = True) -> None:
         """Let a pod run."""
-        self.user.set_pod_status(name, runs(self._name_of_container(name), ready=ready))
+        self.user.set_pod_status(name, pod_statuses.running(self._pod(name), time.time(), ready=ready))
 
     def end(self, name: str, code: int, reason: str = "", message: str = "") -> None:
         """Let a pod's container end with this exit code, and the pod with it."""
-        self.user.set_pod_status(name, ended(self._name_of_container(name), code, reason, message))
+        self.user.set_pod_status(name, pod_statuses.ended(self._pod(name), code, time.time(), reason, message))
 
     def restart_in_place(self, name: str, times: int) -> None:
         """Report that the container was restarted this number of times."""
-        self.user.set_pod_status(name, runs(self._name_of_container(name), restarts=times))
+        status = pod_statuses.running(self._pod(name), time.time())
+        status["containerStatuses"][0]["restartCount"] = times
+        self.user.set_pod_status(name, status)
 
     def evict(self, name: str) -> None:
         """Evict a pod."""
-        self.user.set_pod_status(name, evicted())
+        self.user.set_pod_status(name, pod_statuses.rejected("Evicted"))
 
-    def _name_of_container(self, name: str) -> str:
-        if name not in self._containers:
-            pod = self.user.pod(name)
-            self._containers[name] = pod["spec"]["containers"][0]["name"] if pod else ""
-        return self._containers[name]
+    def _pod(self, name: str) -> dict:
+        """The spec of a pod: what others write into its status does not matter here."""
+        if name not in self._pods:
+            self._pods[name] = self.user.call("GET", where("pods", self.user.namespace, name))
+        return {"spec": self._pods[name]["spec"]}
 
     def _loop(self) -> None:
         done = False
@@ -133,7 +112,7 @@ class FakeKubelet:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         if uid not in self._uids:
             self._uids.add(uid)
-            self._containers[name] = pod["spec"]["containers"][0]["name"]
+            self._pods[name] = pod
             self.created.append(name)
         if "deletionTimestamp" in pod["metadata"]:
             self.user.delete("pods", name, grace=0)
@@ -167,42 +146,29 @@ class AsyncKubelet:
         new = before is None or before["metadata"]["uid"] != after["metadata"]["uid"]
         if "deletionTimestamp" in after["metadata"]:
             if new or "deletionTimestamp" not in before["metadata"]:
-                self._do(lambda: self._remove(after))
+                self._do(lambda: remove(self._client, after))
         elif new and after["status"].get("phase") == "Pending":
             self._do(lambda: self._start(after))
 
     async def run(self, pod: dict) -> None:
         """Let a pod run."""
-        await self._set_status(pod, runs(_first(pod)))
+        await set_status(self._client, pod, pod_statuses.running(pod, time.time()))
 
     async def end(self, pod: dict, code: int, message: str = "") -> None:
         """Let a pod's container end with this exit code, and the pod with it."""
-        await self._set_status(pod, ended(_first(pod), code, message=message))
+        await set_status(self._client, pod, pod_statuses.ended(pod, code, time.time(), message=message))
 
     async def preempt(self, pod: dict) -> None:
         """Preempt a pod."""
-        await self._set_status(pod, preempted())
+        await set_status(self._client, pod, pod_statuses.preempted(pod, time.time()))
 
     async def _start(self, pod: dict) -> None:
-        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
-        what = self.scripts.get(namespace, running)(name)
+        what = self.scripts.get(pod["metadata"]["namespace"], running)(pod["metadata"]["name"])
         if not what:
             return
-        target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
-        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
         with contextlib.suppress(Refused):  # bound by an earlier try; or the pod is gone, which the next request shows
-            await self._client.call("POST", where("pods", namespace, name, "binding"), body)
+            await bind(self._client, pod)
         await (self.run(pod) if what == "Running" else self.end(pod, int(what)))
-
-    async def _remove(self, pod: dict) -> None:
-        meta = pod["metadata"]
-        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}}
-        await self._client.call("DELETE", where("pods", meta["namespace"], meta["name"]), options)
-
-    async def _set_status(self, pod: dict, status: dict) -> None:
-        meta = pod["metadata"]
-        patch = {"metadata": {"uid": meta["uid"]}, "status": status}
-        await self._client.merge(where("pods", meta["namespace"], meta["name"], "status"), patch)
 
     def _do(self, work: Callable[[], Awaitable[None]]) -> None:
         task = asyncio.create_task(_repeated(work))
@@ -223,18 +189,23 @@ async def _repeated(work: Callable[[], Awaitable[None]]) -> None:
     return None
 
 
-def _first(pod: dict) -> str:
-    return pod["spec"]["containers"][0]["name"]
+async def bind(client: AsyncClient, pod: dict) -> None:
+    """Bind a pod to the node."""
+    target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod["metadata"]["name"]}, "target": target}
+    await client.call("POST", _path(pod, "binding"), body)
 
 
-def _container(name: str, ready: bool, state: dict, restarts: int = 0) -> dict:
-    return {"name": name, "ready": ready, "restartCount": restarts, "image": "", "imageID": "", "state": state}
+async def set_status(client: AsyncClient, pod: dict, status: dict) -> None:
+    """Set the status of a pod, unless another has its name."""
+    await client.merge(_path(pod, "status"), {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status})
 
 
-def _status(phase: str, container: dict) -> dict:
-    conditions = [{"type": "Ready", "status": str(container["ready"])}]
-    return {"phase": phase, "conditions": conditions, "containerStatuses": [container]}
+async def remove(client: AsyncClient, pod: dict) -> None:
+    """Delete a pod without a grace period, unless another has its name."""
+    options = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
+    await client.call("DELETE", _path(pod), options)
 
 
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+def _path(pod: dict, part: str = "") -> str:
+    return where("pods", pod["metadata"]["namespace"], pod["metadata"]["name"], part)

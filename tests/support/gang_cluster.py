@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 from . import reported
 from .fake_kubelet import FakeKubelet
 from .jobs import KINDS, job, pod_spec
-from .user_client import MERGE, Refused, UserClient, eventually
+from .user_client import MERGE, UserClient, eventually
 
 #: The cluster has two nodes of two CPUs: four pods of one CPU fit.
 NODES, CPUS = ("node-a", "node-b"), 2
@@ -134,12 +134,7 @@ class GangCluster:
 
     def group(self, name: str) -> dict | None:
         """The PodGroup of the job, or None."""
-        try:
-            return self.user.call("GET", f"{self.groups}/{name}")
-        except Refused as refused:
-            if refused.code != 404:
-                raise
-            return None
+        return self.user.find(f"{self.groups}/{name}")
 
     def finish(self, name: str) -> None:
         """Let the master of a running job succeed, and with it the job; its pods are deleted or end."""

@@ -50,12 +50,7 @@ class Groups:
 
     def get(self, name: str) -> dict | None:
         """A group, or None."""
-        try:
-            return self.user.call("GET", f"{self.path}/{name}")
-        except Refused as refused:
-            if refused.code != 404:
-                raise
-            return None
+        return self.user.find(f"{self.path}/{name}")
 
     def spec(self, name: str) -> dict:
         """The spec of a group, once it exists."""

@@ -35,18 +35,26 @@ def restarted(pod: Object, code: int, now: float) -> Object:
     return {"phase": "Running", "containerStatuses": [again]}
 
 
-def ended(pod: Object, code: int, now: float, reason: str = "") -> Object:
+def ended(pod: Object, code: int, now: float, reason: str = "", message: str = "") -> Object:
     """Return the status of a pod whose container has ended with this code."""
     own, phase, end = _container(pod), "Failed" if code else "Succeeded", timestamp(now)
     why = reason or ("Error" if code else "Completed")
-    state = {"terminated": {"exitCode": code, "reason": why, "startedAt": _started(own) or end, "finishedAt": end}}
-    status = {"phase": phase, "containerStatuses": [{**own, "ready": False, "state": state}]}
+    state = {"exitCode": code, "reason": why, "startedAt": _started(own) or end, "finishedAt": end}
+    if message:
+        state["message"] = message
+    status = {"phase": phase, "containerStatuses": [{**own, "ready": False, "state": {"terminated": state}}]}
     return status | _conditions(pod, "Ready", ready=False)
 
 
 def disrupted(pod: Object, reason: str, now: float) -> Object:
     """Return the status of a pod with the condition DisruptionTarget; its phase changes later."""
     return _conditions(pod, "DisruptionTarget", reason, ready=True, lastTransitionTime=timestamp(now))
+
+
+def preempted(pod: Object, now: float) -> Object:
+    """Return the status of a pod that the scheduler has preempted."""
+    gone = {**pod, "status": _conditions(pod, "Ready", ready=False)}
+    return disrupted(gone, "PreemptionByScheduler", now) | {"phase": "Failed", "reason": "Preempted"}
 
 
 def rejected(reason: str) -> Object:

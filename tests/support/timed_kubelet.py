@@ -9,11 +9,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
+from . import pod_statuses
 from .background import in_background
+from .fake_kubelet import bind, remove, set_status
 from .live_pods import POD_ENDED, LivePods
-from .user_client import Refused, where
+from .user_client import Refused
 
 
 @dataclass(frozen=True)
@@ -63,49 +65,36 @@ class TimedKubelet(LivePods):
             self._tasks[f"{uid}-end"] = asyncio.create_task(self._stop(pod))
 
     async def _live(self, pod: dict) -> None:
-        times, name = self._times_by_uid[pod["metadata"]["uid"]], pod["metadata"]["name"]
+        times = self._times_by_uid[pod["metadata"]["uid"]]
         await asyncio.sleep(times.binds)
-        target = {"apiVersion": "v1", "kind": "Node", "name": "node-0"}
-        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
         with contextlib.suppress(Refused):
-            await self._client.call("POST", where("pods", self._namespace, name, "binding"), body)
-            await self._write(pod, _status(pod, "Pending", {"waiting": {"reason": "PodInitializing"}}, times))
+            await bind(self._client, pod)
+            await self._write(pod, pod_statuses.waiting(pod, "PodInitializing"))
             await asyncio.sleep(times.starts)
-            began = _now()
-            await self._write(pod, _status(pod, "Running", {"running": {"startedAt": began}}, times))
+            pod = {**pod, "status": pod_statuses.running(pod, time.time())}
+            await self._write(pod, pod["status"], sidecar=times.sidecar)
             if times.runs is None:
                 return
             await asyncio.sleep(times.runs)
-            end = {"exitCode": times.code, "startedAt": began, "finishedAt": _now()}
-            state = {"terminated": end | {"reason": "Error" if times.code else "Completed"}}
-            await self._write(pod, _status(pod, "Running", state, times))
+            end = pod_statuses.ended(pod, times.code, time.time())
+            await self._write(pod, {**end, "phase": "Running"}, sidecar=times.sidecar)
             if not times.sidecar:
                 await asyncio.sleep(times.report)
-                await self._write(pod, _status(pod, "Failed" if times.code else "Succeeded", state, times))
+                await self._write(pod, end)
 
     async def _stop(self, pod: dict) -> None:
-        meta = pod["metadata"]
+        uid = pod["metadata"]["uid"]
         if pod["spec"].get("nodeName") and pod["status"].get("phase") not in POD_ENDED:
-            await asyncio.sleep(self._times_by_uid[meta["uid"]].stops)
-        if task := self._tasks.get(meta["uid"]):
+            await asyncio.sleep(self._times_by_uid[uid].stops)
+        if task := self._tasks.get(uid):
             task.cancel()
-        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}}
         with contextlib.suppress(Refused):
-            await self._client.call("DELETE", where("pods", self._namespace, meta["name"]), options)
+            await remove(self._client, pod)
 
-    async def _write(self, pod: dict, status: dict) -> None:
-        patch = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
-        await self._client.merge(where("pods", self._namespace, pod["metadata"]["name"], "status"), patch)
-
-
-def _status(pod: dict, phase: str, state: dict[str, Any], times: Times) -> dict[str, Any]:
-    """The status of a pod whose own container is in this state; a sidecar runs as long as the pod does."""
-    runs, own = "running" in state, pod["spec"]["containers"][0]["name"]
-    found = [{"name": own, "state": state, "ready": runs, "restartCount": 0, "image": "", "imageID": ""}]
-    if times.sidecar and phase == "Running":
-        found.append({**found[0], "name": "sidecar", "ready": True, "state": {"running": {"startedAt": _now()}}})
-    return {"phase": phase, "containerStatuses": found, "conditions": [{"type": "Ready", "status": str(runs)}]}
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    async def _write(self, pod: dict, status: dict, *, sidecar: bool = False) -> None:
+        """Write a status; a sidecar runs as long as the pod does."""
+        if sidecar:
+            own = status["containerStatuses"][0]
+            runs = {"running": {"startedAt": pod_statuses.timestamp(time.time())}}
+            status = {**status, "containerStatuses": [own, {**own, "name": "sidecar", "ready": True, "state": runs}]}
+        await set_status(self._client, pod, status)

@@ -145,6 +145,15 @@ class UserClient:
         """One request with the body as it is; the response, whatever its status."""
         return self._http.request(verb, self._server + path, body=data, headers={"Content-Type": kind})
 
+    def find(self, path: str) -> dict | None:
+        """The object at a path, or None."""
+        try:
+            return self.call("GET", path)
+        except Refused as refused:
+            if refused.code == 404:
+                return None
+            raise
+
     def watch(self, plural: str) -> Watch:
         """Watch core objects, beginning with those that exist."""
         path = f"{self._core(plural)}?watch=true&timeoutSeconds=300"
@@ -154,7 +163,7 @@ class UserClient:
     def make_namespace(self) -> None:
         """Create the user's own namespace."""
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
-        eventually(lambda: self._or_none(f"{self._core('serviceaccounts')}/default"), 30)
+        eventually(lambda: self.find(f"{self._core('serviceaccounts')}/default"), 30)
 
     def create(self, job: dict) -> dict:
         """Create a job of any kind."""
@@ -162,7 +171,7 @@ class UserClient:
 
     def job(self, kind: str, name: str) -> dict | None:
         """A job as it is now, or None."""
-        return self._or_none(f"{self._jobs(kind)}/{name}")
+        return self.find(f"{self._jobs(kind)}/{name}")
 
     def jobs(self, kind: str) -> list[dict]:
         """All jobs of a kind."""
@@ -192,7 +201,7 @@ class UserClient:
 
     def pod(self, name: str) -> dict | None:
         """A pod, or None."""
-        return self._or_none(f"{self._core('pods')}/{name}")
+        return self.find(f"{self._core('pods')}/{name}")
 
     def refusal(self, path: str, body: dict) -> str:
         """Why the API server would not create this object at a path of a collection; nothing if it would."""
@@ -241,7 +250,7 @@ class UserClient:
 
     def holder(self) -> str:
         """The holder of the operator's Lease in this namespace, or nothing."""
-        lease = self._or_none(f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/trainshed")
+        lease = self.find(f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/trainshed")
         return (lease or {"spec": {}})["spec"].get("holderIdentity") or ""
 
     def path(self, kind: str, name: str, subresource: str = "") -> str:
@@ -253,14 +262,6 @@ class UserClient:
 
     def _core(self, plural: str) -> str:
         return f"/api/v1/namespaces/{self.namespace}/{plural}"
-
-    def _or_none(self, path: str) -> dict | None:
-        try:
-            return self.call("GET", path)
-        except Refused as refused:
-            if refused.code == 404:
-                return None
-            raise
 
 
 class AsyncClient:
