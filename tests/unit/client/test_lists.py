@@ -94,7 +94,7 @@ async def read_pages(server: EndlessServer, most: int) -> None:
         "pages of a tenth",
         "full pages",
         "long pages",
-        "pages that must be asked anew",
+        "pages that must be asked again",
     ],
 )
 async def test_a_list_that_is_followed_by_ever_new_pages_is_given_up(monkeypatch, server: EndlessServer, said: str):
