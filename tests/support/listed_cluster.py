@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import yaml
+from .served import served, written_kubeconfig
 
 #: By the last part of a path: the objects of a list, in all namespaces, a whole answer, or the HTTP status of an empty
 #: one; None if it is refused.
@@ -66,27 +65,5 @@ def listed_cluster(
             self.end_headers()
             self.wfile.write(content)
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            yield written_kubeconfig(folder, f"http://127.0.0.1:{server.server_port}")
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-def written_kubeconfig(folder: Path, address: str, **user: object) -> Path:
-    """Return a kubeconfig file for a server."""
-    config = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
-        "clusters": [{"name": "c", "cluster": {"server": address}}],
-        "users": [{"name": "c", "user": {"token": "t"} | user}],
-    }
-    path = folder / "kubeconfig"
-    path.write_text(yaml.safe_dump(config))
-    return path
+    with served(Handler) as address:
+        yield written_kubeconfig(folder, address)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from itertools import count
 from pathlib import Path
-from threading import Thread
 from urllib.parse import urlsplit
 
 import pytest
 from click.testing import CliRunner
 
-from support.listed_cluster import written_kubeconfig
 from support.predictions import pytorch_document
+from support.served import served, written_kubeconfig
 from trainshed.cli import cli
 from trainshed.client import lists
 
@@ -64,17 +63,8 @@ def endless_lists(folder: Path) -> Iterator[Path]:
             self.end_headers()
             self.wfile.write(content)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            yield written_kubeconfig(folder, f"http://127.0.0.1:{server.server_port}")
-        finally:
-            server.shutdown()
-            thread.join()
+    with served(Handler) as address:
+        yield written_kubeconfig(folder, address)
 
 
 @pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 
 import pytest
 from click.testing import CliRunner, Result
 
-from support.listed_cluster import listed_cluster, written_kubeconfig
+from support.listed_cluster import listed_cluster
 from support.predictions import pytorch_document
+from support.served import served, written_kubeconfig
 from trainshed.cli import cli
 from trainshed.client import http
 
@@ -113,18 +114,11 @@ def endless_server(folder: Path, piece: bytes, pause: float) -> Iterator[Path]:
             except OSError:
                 self.close_connection = True
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
+    with served(Handler) as address:
         try:
-            yield written_kubeconfig(folder, f"http://127.0.0.1:{server.server_port}")
+            yield written_kubeconfig(folder, address)
         finally:
             over.set()
-            server.shutdown()
-            thread.join()
 
 
 @pytest.mark.parametrize(
