@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,8 +33,9 @@ if TYPE_CHECKING:  # it takes long to import
 LONGEST, MOST_FAILURES = 10 * 365 * 86_400, 5_000
 #: How many times the time between failures a restart may take: of twenty one in 500 million would end.
 MOST_RESTARTS = 20
-#: The seconds of a run for each failure and replica, roughly; from LONG on the output says that it takes long.
-COST, LONG = 15e-6, 120
+#: The seconds from which on it is said beforehand that a prediction takes long, and the numbers of runs that are named
+#: where fewer are enough.
+LONG, FEWER = 120, (500, 200, 100, 50, 20, 10, 1)
 
 
 def span(text: str) -> float:
@@ -78,7 +80,9 @@ def lasting(text: str) -> float:
 @click.option("--histories", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="Random runs.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Chooses their failures.")
 @click.option("--processes", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes to use.")
-@click.option("--time-limit", type=span, help="Refuse predictions that would take longer, such as 1m.")
+@click.option(
+    "--time-limit", type=span, default="1h", show_default=True, help="Refuse predictions that would take longer."
+)
 @click.option("--picture", type=click.Path(path_type=Path), help="Draw when the runs end, into an SVG file.")
 @click.option("-o", "--output", "form", type=click.Choice(["json"]), help="Print the predictions as JSON.")
 def whatif(files: tuple[str, ...], *, recursive: bool, **given: Any) -> None:  # noqa: ANN401 - options
@@ -218,15 +222,35 @@ def _assumptions(subject: VirtualJob, given: dict[str, Any]) -> Assumptions:
             "no run would end: a restart (--restart-cost) takes much longer than the time between two failures of the"
             f" job, {rounded(assumed.mean_time_between)} (--mtbf is that of one node)"
         )
-    seconds = COST * given["histories"] * size * (1 + assumed.likely_failures) * 4 / given["processes"]
-    fewer = max(1, given["histories"] // 10)
-    if given["time_limit"] is not None and seconds > given["time_limit"]:
+    _check_duration(subject, assumed, given)
+    return assumed
+
+
+def _check_duration(subject: VirtualJob, assumed: Assumptions, given: dict[str, Any]) -> None:
+    """Say that a prediction takes long, before it begins; raises `UsageError` if it would take longer than it may."""
+    limit, runs = given["time_limit"], given["histories"]
+    seconds = _seconds(subject, assumed, given, runs)
+    if seconds > limit:
+        met = f"{assumed.likely_failures:,.0f} failure{'s' * (round(assumed.likely_failures) != 1)}"
+        fewer = next((n for n in FEWER if n < runs and _seconds(subject, assumed, given, n) <= limit), None)
+        wise = f"--histories {fewer}" if fewer else "a shorter --run-time or a longer --mtbf"
+        unsaved = " and --checkpoint-every" if assumed.checkpoint_every >= assumed.run_time else ""
         raise click.UsageError(
-            f"this would take about {rounded(seconds)}, longer than --time-limit: try --histories {fewer}"
+            f"this would take about {rounded(seconds)}, longer than --time-limit {rounded(limit)}, as a run meets about"
+            f" {met}: try {wise}{unsaved}"
         )
     if seconds > LONG:
-        warn(f"This takes about {seconds / 60:.0f} minutes; --histories {fewer} is enough for a first estimate.")
-    return assumed
+        fewer = next((n for n in FEWER if n <= runs // 10), 1)
+        warn(f"This takes about {rounded(seconds)}; --histories {fewer} is enough for a first estimate.")
+
+
+def _seconds(subject: VirtualJob, assumed: Assumptions, given: dict[str, Any], runs: int) -> float:
+    """Return how long a prediction of this many runs takes, roughly."""
+    from trainshed.whatif.prediction import estimated_cost  # noqa: PLC0415 - as above
+    from trainshed.whatif.recommendations import compared_runs  # noqa: PLC0415
+
+    processes = min(given["processes"] if runs > 1 else 1, os.cpu_count() or 1)
+    return estimated_cost(subject, assumed, runs, compared_runs(runs)) / processes
 
 
 def _draw(found: Prediction, path: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context, parent_process
+from multiprocessing.connection import wait
+from threading import Thread
 
 import msgspec
 
@@ -18,6 +21,10 @@ from .virtual_run import VirtualRun
 
 #: The runs that a process makes at a time.
 PORTION = 10
+#: The seconds of a processor for each failure of a run, and for each replica in addition.
+EACH_FAILURE, EACH_REPLICA = 1e-3, 35e-6
+#: The signals on which a prediction ends.
+ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Prediction(msgspec.Struct, frozen=True):
@@ -71,7 +78,9 @@ class Predictor:
         if self._pool is None:
             portions = [_runs(subject, assumed, self._seed, portion) for portion in numbers]
         else:
+            signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # the calls begin processes, which need all of their input
             waiting = [self._pool.submit(_runs, subject, assumed, self._seed, portion) for portion in numbers]
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
             portions = [found.result() for found in waiting]
         return Prediction(subject, assumed, tuple(run for portion in portions for run in portion))
 
@@ -82,16 +91,46 @@ def predictor(seed: int, processes: int) -> Iterator[Predictor]:
     if processes == 1:
         yield Predictor(seed)
         return
-    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_ignore_interrupts)
+    others, before = {*active_children()}, signal.signal(signal.SIGTERM, _end)
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_end_with_parent)
+    done = False
     try:
         yield Predictor(seed, pool)
+        done = True
     finally:
+        for process in () if done else {*active_children()} - others:  # after Ctrl-C: a run may take minutes
+            process.kill()
         pool.shutdown(cancel_futures=True)
+        signal.signal(signal.SIGTERM, before)
 
 
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the process that waits for this one."""
+def _end(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
+
+
+def _end_with_parent() -> None:
+    """Leave Ctrl-C to the process that waits for this one, and end with it, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    Thread(target=_await_parent, daemon=True).start()
+
+
+def _await_parent() -> None:
+    if (parent := parent_process()) is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def estimated_cost(subject: VirtualJob, assumed: Assumptions, runs: int, compared: int) -> float:
+    """Return the seconds of a processor that runs of a job take, and those with which they are compared."""
+    policy = subject.job.policy
+    failures = until = assumed.likely_failures
+    if policy.backoff_limit is not None and assumed.program_failures:
+        until = min(until, (policy.backoff_limit + 1) / assumed.program_failures)
+    if policy.deadline is not None:
+        until = min(until, policy.deadline / assumed.mean_time_between)
+    met = runs * (1 + until) + compared * (1 + failures)
+    return met * (EACH_FAILURE + EACH_REPLICA * subject.job.size)
 
 
 def _runs(subject: VirtualJob, assumed: Assumptions, seed: int, numbers: range) -> list[RunResult]:

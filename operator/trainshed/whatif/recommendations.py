@@ -22,6 +22,8 @@ from .subject import VirtualJob, prepared
 TRIED = (0.25, 0.5, 1.0, 2.0, 4.0)
 #: The runs of a comparison: a share of those that were asked for, and at least.
 SHARE, LEAST = 20, 40
+#: The most comparisons: the intervals, the present one, and the job without its limits.
+COMPARISONS = len(TRIED) + 2
 #: The share of runs that a limit should let pass, and an improvement that is worth a sentence.
 ENOUGH, WORTH = 0.99, 0.002
 #: An exit code that every policy but Never retries.
@@ -55,8 +57,17 @@ def recommendations(found: Prediction, predictor: Predictor) -> list[Advice]:
     return [*_interval(found, predictor), *_limits(found, predictor), *_policy(found), *_spares(found, predictor)]
 
 
+def compared_runs(runs: int) -> int:
+    """Return how many runs all comparisons of this many runs have."""
+    return COMPARISONS * _share(runs)
+
+
+def _share(runs: int) -> int:
+    return min(runs, max(LEAST, runs // SHARE))
+
+
 def _count(found: Prediction) -> int:
-    return min(len(found.runs), max(LEAST, len(found.runs) // SHARE))
+    return _share(len(found.runs))
 
 
 def _mean_time(found: Prediction, predictor: Predictor, subject: VirtualJob, changes: Changes = NONE) -> float:

@@ -103,6 +103,25 @@ def test_what_makes_no_sense_is_refused(job, words, error):
     assert error in " ".join(result.output.split())
 
 
+DECADE = ("--run-time", "3650d", "--mtbf", "8d")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (DECADE, "longer than --time-limit 1h, as a run meets about 36,500 failures: try --histories"),
+        ((*DECADE, "--checkpoint-every", "1h", "--time-limit", "20m"), "try --histories 500"),
+        ((*DECADE, "--checkpoint-every", "1h", "--time-limit", "5m"), "longer than --time-limit 5m, as a run meets"),
+        ((*DECADE, "--checkpoint-every", "1h", "--time-limit", "1s"), "try a shorter --run-time or a longer --mtbf"),
+        ((*DECADE, "--time-limit", "1s"), "a longer --mtbf and --checkpoint-every"),
+        ((*DECADE, "--histories", "1", "--time-limit", "1s"), "a longer --mtbf and --checkpoint-every"),
+    ],
+)
+def test_what_takes_too_long_is_refused_before_it_begins(job, words, said):
+    result = whatif("-f", job(), "--processes", "2", *words)
+    assert (result.exit_code, said in " ".join(result.output.split())) == (2, True), result.output
+
+
 def test_a_job_that_the_api_server_would_refuse_is_reported(job):
     result = whatif("-f", job(policy={"backoffLimit": -1}), *TIMES)
     assert result.exit_code == 1

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from support.predictions import DAY, HOUR, MINUTE, assumed, pytorch, runs, subject
 from trainshed.whatif.assumptions import RunEnding
-from trainshed.whatif.prediction import predictor
+from trainshed.whatif.prediction import estimated_cost, predictor
 from trainshed.whatif.subject import Unpredictable, prepared
 from trainshed.whatif.virtual_pods import VirtualPods
 from trainshed.whatif.virtual_run import VirtualRun, time_at
@@ -20,6 +20,15 @@ ALWAYS = {"run_time": 5 * DAY, "mtbf": 2 * DAY, "checkpoint_every": HOUR, "resta
 
 def endings(job, world, count=30) -> set[RunEnding]:
     return {run.ending for run in runs(job, world, count)}
+
+
+def test_limits_of_a_job_and_fewer_failures_make_its_prediction_short():
+    often, seldom = (assumed(run_time=100 * DAY, mtbf=mtbf * DAY, program_failures=0.5) for mtbf in (1, 10))
+    limited = pytorch(1, policy={"backoffLimit": 3}), pytorch(1, policy={"activeDeadlineSeconds": 3 * DAY})
+    costs = [estimated_cost(job, often, 100, 0) for job in (pytorch(1), *limited)]
+    assert costs[0] > 10 * max(costs[1:])
+    assert costs[0] > 5 * estimated_cost(pytorch(1), seldom, 100, 0)
+    assert estimated_cost(limited[0], often, 100, 100) > costs[0]
 
 
 @pytest.mark.parametrize(
