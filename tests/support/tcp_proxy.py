@@ -72,7 +72,7 @@ class TcpProxy:
         return path
 
     async def _find(self, _reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> tuple[int, bytes]:
-        """Return the port of the server, and what the client is told once it is connected."""
+        """Return the port of the server, and what the client gets once it is connected."""
         return self.target, b""
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
