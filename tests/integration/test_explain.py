@@ -80,7 +80,7 @@ def test_waiting_ends_when_the_time_is_over(reader, user, kubelet: FakeKubelet):
     user.create(pytorchjob("mnist", Master=1))
     done = reader.run("wait", "mnist", "--timeout", "1s")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.endswith("; the time is over\n")
+    assert done.stderr.endswith(" s, the time of --timeout\n")
     assert ".;" not in done.stderr
 
 

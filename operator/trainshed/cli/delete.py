@@ -53,7 +53,8 @@ async def _delete(
                 said = f"{full_name(job)} is deleted, but it is not known whether its pods are gone: {sentence(error)}"
                 raise click.ClickException(said) from error
             except TimeoutError:
-                raise click.ClickException(f"{full_name(job)} is being deleted; its pods are not gone yet") from None
+                late = f"its pods are not gone after {seconds or 0:g} s, the time of --timeout"
+                raise click.ClickException(f"{full_name(job)} is being deleted; {late}") from None
         return deleted
 
     return await for_each(cluster, jobs, act, manner)

@@ -44,7 +44,7 @@ def download(url: str, seconds: float = LONGEST) -> str:
     reader.start()
     reader.join(seconds)
     if not found:
-        raise DownloadError(f"it takes longer than {seconds:.0f} seconds")
+        raise DownloadError(f"it takes longer than {seconds:.0f} seconds; read it with another program, and use `-f -`")
     if isinstance(found[0], Exception):
         cause = getattr(found[0], "reason", found[0])  # of an URLError
         raise DownloadError(getattr(cause, "strerror", None) or str(found[0])) from found[0]

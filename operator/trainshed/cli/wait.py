@@ -75,7 +75,8 @@ async def _wait(cluster: Cluster, name: str, wanted: str, seconds: float | None)
                     click.echo(rows.in_one_sentence(change.item), err=code != REACHED)
                     return code
     except TimeoutError:
-        click.echo(f"{rows.in_one_sentence(last).rstrip('.')}; the time is over", err=True)
+        late = f"it is not {wanted} after {seconds or 0:g} s, the time of --timeout"
+        click.echo(f"{rows.in_one_sentence(last).rstrip('.')}; {late}", err=True)
         return LATE
     raise NoSuchJob("the watch has ended")
 

@@ -194,7 +194,7 @@ def test_a_password_in_a_url_is_neither_sent_nor_printed(tmp_path):
 
 
 def test_a_slow_server_does_not_keep_the_user_waiting(server):
-    with pytest.raises(DownloadError, match="it takes longer than 1 seconds"):
+    with pytest.raises(DownloadError, match=r"it takes longer than 1 seconds; .* use `-f -`"):
         download(f"{server}/slow.yaml", seconds=1.0)
 
 

@@ -30,8 +30,9 @@ PROGRAM = (
 )
 #: Prints the stacks of processes. The bytes of it that are read.
 STACK_DUMP, MOST_STACKS = PROGRAM.replace("local.launcher.launcher", "stack_dump"), 8 << 20
-#: Seconds for which the launcher is awaited at the end, and at the start.
-END, START = 5.0, 10.0
+#: Seconds for which the launcher is awaited at the end, and at the start. A machine with more work than processors
+#: takes long, and a launcher that is given up too early looks as if the machine did not permit it.
+END, START = 5.0, 120.0
 #: Bytes that are read at once.
 CHUNK = 1 << 16
 #: Containers that are being started at the same time: each has a pipe, and descriptors on their way.
@@ -39,12 +40,14 @@ AT_ONCE = 64
 #: Seconds between two questions whether the launcher still works, and after which silence means that it does not.
 PING, SILENCE = 5.0, 60.0
 ENDED = "the program that starts containers has ended unexpectedly, and with it all replicas"
-LATE = f"the program that starts containers has not started within {START:.0f} s"
+BUSY = "the machine may have too little processor time or memory left: run the jobs again when less runs on it"
+LATE = f"the program that starts containers has not started within {START:.0f} s; {BUSY}"
 STUCK = "the program that starts containers did not end, and was killed"
 NO_PROC = "stacks are read from /proc, which this system does not have; --runtime docker can show them"
 GONE = "it has ended"
 SILENT = (
-    f"the program that starts containers has not answered for {SILENCE:.0f} s; it is ended, and with it all replicas"
+    f"the program that starts containers has not answered for {SILENCE:.0f} s; it is ended, and with it all replicas;"
+    f" {BUSY}"
 )
 
 

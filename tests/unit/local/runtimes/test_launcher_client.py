@@ -105,6 +105,15 @@ async def test_a_launcher_that_does_not_answer_is_a_problem(client, monkeypatch)
     assert client.problem == launcher_client.SILENT
 
 
+async def test_a_launcher_that_does_not_start_is_given_up_with_what_was_awaited(monkeypatch):
+    assert launcher_client.START >= launcher_client.SILENCE, "a start needs more of a busy machine than an answer"
+    monkeypatch.setattr(launcher_client, "START", 0.3)
+    client = LauncherClient("processes", ("sh", "-c", "exec sleep 99"))
+    with pytest.raises(StartFailed, match=r"has not started within 120 s; .*: run the jobs again when less runs on it"):
+        await client.open()
+    await client.close()
+
+
 @pytest.mark.parametrize("wrong", [{"env": {"NAME": "nul\0"}}, {"argv": ["tr\0ue"]}, {"cwd": "/nowhere"}])
 async def test_what_no_program_can_have_is_reported(client, wrong):
     with pytest.raises(StartFailed):
