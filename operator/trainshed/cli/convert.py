@@ -55,8 +55,8 @@ def convert(files: tuple[str, ...], *, recursive: bool, kind: str | None, strict
 
 
 def _with_trainjobs(found: Selection) -> Selection:
-    jobs = (item for item in found.others if item.head == reading.TRAINJOB)
-    return Selection((*found.jobs, *jobs), tuple(item for item in found.others if item.head != reading.TRAINJOB))
+    others = tuple(item for item in found.others if item.head != reading.TRAINJOB)
+    return Selection((*found.jobs, *trainjobs.among(found)), others)
 
 
 def _converted(manifest: Manifest, runtimes: list[dict[str, Any]], kind: str) -> Conversion | None:

@@ -48,21 +48,22 @@ recursive = click.option("-R", "--recursive", is_flag=True, help="Read the folde
 
 
 def selected(
-    files: Iterable[str], *, recursive: bool, also: Callable[[Selection], Selection] = lambda found: found
+    files: Iterable[str], *, recursive: bool, also: Callable[[Selection], Selection] | None = None
 ) -> Selection:
     """Return the jobs and other objects of files; raises `ClickException` if there is no job, or a file is invalid.
 
-    `also` may find more jobs among the other objects.
+    `also` finds the jobs that TrainJobs among the other objects stand for.
     """
     names = tuple(files)
     try:
-        found = also(select(manifest for name in names for manifest in _manifests(name, recursive=recursive)))
+        found = select(manifest for name in names for manifest in _manifests(name, recursive=recursive))
+        found = also(found) if also else found
     except BadManifest as error:
         raise click.ClickException(printable(error)) from error
     if not found.jobs:
         print_left_out(found.others)
         read = ", ".join(STANDARD_INPUT if name == "-" else printable(name) for name in names)
-        raise click.ClickException(f"{read} contains no job; known kinds are {KNOWN}")
+        raise click.ClickException(f"{read} contains no job; known kinds are {KNOWN}{', TrainJob' if also else ''}")
     return found
 
 

@@ -8,14 +8,19 @@ import click
 
 from trainshed.local.output import printable
 from trainshed.manifests.manifest import Manifest
+from trainshed.manifests.nodes import BadManifest
 from trainshed.rendering import Selection
 from trainshed.trainjob import reading
 from trainshed.trainjob.losses import Conversion, NotConvertible
 
 
 def as_jobs(found: Selection, namespace: str) -> Selection:
-    """Return a selection with its TrainJobs as jobs of kubeflow.org; end the program if one cannot be such a job."""
-    jobs = [item for item in found.others if item.head == reading.TRAINJOB]
+    """Return a selection with its TrainJobs as jobs of kubeflow.org; end the program if one cannot be such a job.
+
+    Raises:
+        BadManifest: A TrainJob or a runtime is of another version.
+    """
+    jobs = among(found)
     runtimes = [item.document for item in found.others if item.head in reading.HEADS]
     pairs = [(item, converted(item, runtimes, namespace, "")) for item in jobs]
     made = [Manifest(pair[1].documents[0], pair[0].place) for pair in pairs if pair[1] is not None]
@@ -23,6 +28,16 @@ def as_jobs(found: Selection, namespace: str) -> Selection:
         sys.exit(1)
     others = tuple(item for item in found.others if item.head not in (reading.TRAINJOB, *reading.HEADS))
     return Selection((*found.jobs, *made), others if jobs else found.others)
+
+
+def among(found: Selection) -> list[Manifest]:
+    """Return the TrainJobs of a selection; raises `BadManifest` for one, or a runtime, of another version."""
+    for item in found.others:
+        version, kind = item.head
+        known = kind in (reading.TRAINJOB[1], *reading.KINDS) and version.partition("/")[0] == reading.GROUP
+        if known and version != reading.VERSION:
+            raise BadManifest(f"{item.place}: {item}: {kind} is read in {reading.VERSION} alone")
+    return [item for item in found.others if item.head == reading.TRAINJOB]
 
 
 def converted(item: Manifest, runtimes: list[dict[str, object]], namespace: str, kind: str) -> Conversion | None:

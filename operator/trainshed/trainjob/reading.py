@@ -12,7 +12,8 @@ from . import renderer, to_v1, trainer_schema
 from .builtin_runtimes import RUNTIMES
 from .losses import Conversion, NotConvertible
 
-VERSION = "trainer.kubeflow.org/v1alpha1"
+GROUP = "trainer.kubeflow.org"
+VERSION = f"{GROUP}/v1alpha1"
 TRAINJOB = (VERSION, "TrainJob")
 KINDS = ("ClusterTrainingRuntime", "TrainingRuntime")
 HEADS = tuple((VERSION, kind) for kind in KINDS)
@@ -45,7 +46,7 @@ def converted(trainjob: Document, runtimes: Iterable[Document], namespace: str, 
 def _runtime(trainjob: Document, runtimes: Iterable[Document], namespace: str) -> Document:
     reference: dict[str, Any] = trainjob["spec"]["runtimeRef"]
     kind, name = reference.get("kind") or KINDS[0], reference["name"]
-    if reference.get("apiGroup") not in (None, "", VERSION.partition("/")[0]) or kind not in KINDS:
+    if reference.get("apiGroup") not in (None, "", GROUP) or kind not in KINDS:
         raise NotConvertible("spec.runtimeRef.kind", f"must be one of {', '.join(KINDS)}")
     for runtime in runtimes:
         found = as_mapping(runtime.get("metadata"))

@@ -14,6 +14,10 @@ TEXT, FLAG, ANYTHING = {"type": "string"}, {"type": "boolean"}, {"x-kubernetes-p
 NUMBER = {"type": "integer"}
 OBJECT: dict[str, Any] = {"type": "object", **ANYTHING}
 TEXTS = {"type": "object", "additionalProperties": TEXT}
+#: Fields of earlier versions of Trainer, and what is said of them besides.
+REPLACED = dict.fromkeys(
+    ("spec.podSpecOverrides", "spec.podTemplateOverrides"), "; Trainer 2.3 has spec.runtimePatches in its place"
+)
 
 
 def _object(*required: str, **properties: object) -> dict[str, Any]:
@@ -131,4 +135,4 @@ def check(document: Document) -> None:
     schema = _trainjob() if document["kind"] == "TrainJob" else _runtime()
     for problem in strict.schema_problems(document, schema):
         path, _, what = problem.partition(": ")
-        raise NotConvertible(path, what)
+        raise NotConvertible(path, what + REPLACED.get(path, ""))

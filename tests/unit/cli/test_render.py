@@ -246,7 +246,7 @@ JOB = "apiVersion: kubeflow.org/v1\nkind: TFJob\n"
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("", "standard input contains no job; known kinds are TFJob, PyTorchJob"),
+        ("", "contains no job; known kinds are TFJob, PyTorchJob, XGBoostJob, PaddleJob, JAXJob, MPIJob, TrainJob\n"),
         ("a: [", "standard input, document 1, line 2: expected the node content, but found '<stream end>'"),
         ("---\n---\n\n5", "standard input, document 1, line 4: must be a mapping with apiVersion, kind and metadata"),
         ("# c\n---\nkind: TFJob", "document 1, line 3: apiVersion is missing"),

@@ -233,3 +233,19 @@ def test_what_a_job_cannot_have_is_lost_with_its_field():
     assert lost(a_runtime(), **overridden) == {f"{where}[RANK]"}
     named = lost(a_runtime(), args=["tj-node-0-0.tj:29500", "other-tj-node-0-0"])
     assert named == {f"{at}.template.spec.containers[0].args[0]"}
+
+
+@pytest.mark.parametrize("field", ["podSpecOverrides", "podTemplateOverrides"])
+def test_a_field_of_an_earlier_trainer_is_refused_with_what_has_its_place(field):
+    with pytest.raises(NotConvertible, match=f"spec.{field}: unknown field; .* has spec.runtimePatches in its place"):
+        reading.converted(a_trainjob(**{field: []}), [], "ns")
+
+
+@pytest.mark.parametrize("command", ["convert", "render", "run"])
+@pytest.mark.parametrize("kind", ["TrainJob", "ClusterTrainingRuntime"])
+def test_another_version_of_trainer_is_refused_and_not_left_out(command, kind):
+    other = {**(a_trainjob() if kind == "TrainJob" else a_runtime()), "apiVersion": "trainer.kubeflow.org/v2"}
+    text = writer.write([a_trainjob("own", {}), a_runtime(), other])
+    found = CliRunner().invoke(cli, [command, "-f", "-"], input=text)
+    assert (found.exit_code, found.stdout) == (1, "")
+    assert f": {kind} is read in trainer.kubeflow.org/v1alpha1 alone\n" in found.stderr
