@@ -108,7 +108,9 @@ def chosen(found: Sequence[Recording], name: str) -> Recording:
     named = [one for one in found if name in ("", one.name, f"{one.kind.lower()}/{one.name}")]
     if len(named) == 1:
         return named[0]
-    known = ", ".join(f"{one.kind.lower()}/{one.name}" for one in islice(found, 10)) or "none"
+    if not found:
+        raise NoSuchJob("there is no decision that can be read: none was recorded, or the file is damaged")
+    known = ", ".join(f"{one.kind.lower()}/{one.name}" for one in islice(found, 10))
     raise NoSuchJob(f"name one of the jobs whose decisions are kept: {known}")
 
 
