@@ -25,6 +25,7 @@ from trainshed.api.job_annotations import asks_for_decisions
 from trainshed.client.http import REQUEST_TIMEOUT
 from trainshed.client.transport import Request
 from trainshed.controller import job_decisions
+from trainshed.controller.manager import ALTOGETHER
 from trainshed.controller.observer import Background
 from trainshed.decisions import ring
 from trainshed.decisions.again import differences
@@ -341,7 +342,9 @@ class DecisionRings:
 
     def _early(self, uid: str, heard: list[Heard]) -> Iterator[str]:
         """Yield writes that come too soon after another one."""
-        ends = [term.end for term in self._terms if term.end] + [one.at for one in heard if one.ends]
+        ends = [one.at for one in heard if one.ends]
+        # A process writes what waits before its end.
+        ends += [term.end - (ALTOGETHER if term.clean else 0.0) for term in self._terms if term.end]
         disturbed = [at for at, _ in self._disturbed[uid]]
         for before, after in pairwise(self._written[uid]):
             excused = any(before - self._every - WRITE <= at <= after for at in (*ends, *disturbed))

@@ -63,6 +63,18 @@ FAULTLESS = {
         seed=3026467074,
         steps=(of_kind("JAXJob", "Worker", 2, 1), Step(0.0, "partition", 7, 40.0), Step(13.549, "stop", 2, 3.0)),
     ),
+    "a process that ends writes what waits": Schedule(
+        seed=274202797,
+        steps=(
+            Step(0.0, "create", how=JobRequest("TFJob", "a", (("Worker", 1),), annotations=ASKS.annotations)),
+            Step(0.006, "set field", 5, ("tfReplicaSpecs.Worker.restartPolicy", "Always")),
+            Step(0.125, "stop", 6, 3.0),
+            Step(0.078, "set field", 2, ("tfReplicaSpecs.Worker.replicas", 2)),
+            Step(2.725, "stop", 6, 3.0),
+            Step(2.397, "oom", how=137),
+            Step(1.303, "stop", 2, 3.0),
+        ),
+    ),
     "what is decided while others wait for their write waits as well": Schedule(
         seed=4248030450,
         steps=(
