@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.database import InMemoryExampleDatabase
@@ -65,21 +64,10 @@ class Progress:
         found = kept(file)
         if found.get("code") != code_digest():
             return cls()
-        sums = Counter({name: count for name, count in found["sums"].items() if not isinstance(count, dict)})
-        for group, counts in found["sums"].items():
-            if isinstance(counts, dict):
-                sums.update({f"{group}/{word}": count for word, count in counts.items()})
-        return cls(found["next_batch"], found["schedules"], found["failing"], found["seconds"], sums)
+        return cls(found["next_batch"], found["schedules"], found["failing"], found["seconds"], Counter(found["sums"]))
 
     def write(self, file: Path, command: str) -> None:
         """Write the progress to a file, from which `read` continues."""
-        sums: dict[str, Any] = {}
-        for name, count in sorted(self.sums.items()):
-            group, _, word = name.rpartition("/")
-            if group:
-                sums.setdefault(group, {})[word] = count
-            else:
-                sums[name] = count
         figures = {
             "code": code_digest(),
             "schedules": self.schedules,
@@ -87,8 +75,10 @@ class Progress:
             "next_batch": self.next,
             "seconds": self.seconds,
             "schedules_per_second": round(self.schedules / max(self.seconds, 0.1), 1),
+            "failing": self.failing,
+            "sums": dict(sorted(self.sums.items())),
         }
-        keep(file, command, figures | {"failing": self.failing, "sums": sums})
+        keep(file, command, figures)
 
     def add(self, batch: Batch) -> None:
         """Add the result of the next batch."""
