@@ -1,4 +1,4 @@
-"""A prediction that takes long ends when it is told to, and so do its processes, however it ends."""
+"""A prediction that takes long ends at a signal, and so do its processes, however it ends."""
 
 from __future__ import annotations
 
