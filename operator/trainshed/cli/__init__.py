@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from importlib import import_module
 
 import click
 
+#: What a write to a disk that is full, or beyond a quota, ends with.
+FULL = (errno.ENOSPC, errno.EDQUOT)
 #: The module, the name of the command in it, and one line of help: a command is imported when it runs, so that others
 #: are fast. Those for people with jobs, and those that set something up.
 JOBS = {
@@ -108,6 +111,10 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise SystemExit(INTERRUPTED) from None
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            raise click.ClickException(f"cannot write the output: {error.strerror}") from error
         except ModuleNotFoundError as error:
             if (missing := _missing(error)) is None:
                 raise

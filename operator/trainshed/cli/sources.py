@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -126,7 +127,7 @@ def _paths(name: str, *, recursive: bool) -> Iterator[Path]:
     """Yield a file, the files of a folder in the order of their names, or those that a pattern matches."""
     if not name:  # which `Path` takes for the current folder
         raise click.ClickException("-f needs the name of a file")
-    if not Path(name).exists() and (matches := sorted(glob.glob(name))):  # noqa: PTH207 - `name` may be absolute
+    if not os.path.lexists(name) and (matches := sorted(glob.glob(name))):  # noqa: PTH207 - `name` may be absolute
         for match in matches:
             yield from _paths(match, recursive=recursive)
         return
