@@ -20,6 +20,7 @@ def documents(text: str) -> list[dict]:
     return list(yaml.load_all(text, yaml.CSafeLoader))
 
 
+@pytest.mark.slow
 def test_the_printed_definitions_are_those_of_the_files():
     result = CliRunner().invoke(cli, ["crds"])
     printed = {found["metadata"]["name"]: found for found in documents(result.stdout)}
