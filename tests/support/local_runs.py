@@ -46,6 +46,15 @@ entry.main()
 """
 
 
+class Started(subprocess.Popen[str]):
+    """A run that ends with the test that fails while it waits: `Popen` would wait for it."""
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is not None:
+            self.terminate()
+        super().__exit__(kind, *rest)
+
+
 class Machine:
     """Runs `trainshed run` on files in a folder, with the logs and claims in another one."""
 
@@ -68,9 +77,9 @@ class Machine:
         command = self.command(*documents, **how)
         return subprocess.run(command, capture_output=True, text=True, timeout=SOON * 2, check=False)
 
-    def start(self, *documents: dict, **how) -> subprocess.Popen[str]:
+    def start(self, *documents: dict, **how) -> Started:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        return subprocess.Popen(self.command(*documents, **how), **pipes)
+        return Started(self.command(*documents, **how), **pipes)
 
     def changed(self, statement: str, place: str, *documents: dict, **how) -> list[str]:
         """Return the command that runs jobs with a statement in place of a function."""

@@ -134,6 +134,7 @@ def test_the_page_shows_for_how_long_pods_have_waited_for_an_image(tmp_path: Pat
             time.sleep(0.5)
         assert any(act.endswith("so far: pytorch: ContainerCreating: waits until image slow is pulled") for act in acts)
         assert engine.calls("create") == []
+        time.sleep(1)  # the page shows whole seconds
         (engine.home / "images" / "slow").touch()
         for line in process.stdout:
             if "The page stays until Ctrl-C." in line:

@@ -101,6 +101,8 @@ def test_runs_end_in_the_band_that_is_predicted_from_what_one_of_them_has_shown(
     low, high = (predicted["finishSeconds"][name] for name in ("p5", "p95"))
     times = sorted(seconds(status) for _, status in found)
     print(f"\npredicted {low:.1f} to {high:.1f} s; ran {times}, restarts {restarts}, {predicted['measured']}")
-    # Times of a status are whole seconds. Nine of ten belong into the band: six of eight are nearly certain (96 %).
-    assert sum(low - 1 <= one <= high + 1 for one in times) >= RUNS - 2
+    # Times of a status are whole seconds, and runs begin the faster the less runs beside them. Nine of ten belong into
+    # the band: six of eight are nearly certain (96 %).
+    fastest = low - 1 - predicted["measured"]["options"]["start-up"]["value"]
+    assert sum(fastest <= one <= high + 1 for one in times) >= RUNS - 2
     assert high - low < 3 * STEPS * SECONDS, "the band says something"

@@ -319,8 +319,14 @@ class LauncherClient:
             return
         self._heard = asyncio.get_running_loop().time()
         *lines, self._buffer = (self._buffer + data).split(b"\n")
-        for line in lines:
-            self._on_message(json.loads(line))
+        understood = False
+        try:
+            for line in lines:
+                self._on_message(json.loads(line))
+            understood = True
+        finally:
+            if not understood:  # nobody may wait for what is in it; the loop's handler reports the error
+                self._lose(ENDED)
 
     def _on_message(self, message: Mapping[str, Any]) -> None:
         if "exit" in message:
