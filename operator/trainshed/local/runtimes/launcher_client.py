@@ -325,7 +325,7 @@ class LauncherClient:
                 self._on_message(json.loads(line))
             understood = True
         finally:
-            if not understood:  # nobody may wait for what is in it; the loop's handler reports the error
+            if not understood:  # what waits for an answer ends; the handler of the loop reports the error
                 self._lose(ENDED)
 
     def _on_message(self, message: Mapping[str, Any]) -> None:
