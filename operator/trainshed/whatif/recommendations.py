@@ -66,17 +66,13 @@ def _share(runs: int) -> int:
     return min(runs, max(LEAST, runs // SHARE))
 
 
-def _count(found: Prediction) -> int:
-    return _share(len(found.runs))
-
-
 def _mean_time(found: Prediction, predictor: Predictor, subject: VirtualJob, changes: Changes = NONE) -> float:
     """Return the mean time of runs that no limit ends and that retry all failures; infinite if one is endless."""
     policy = replace(subject.job.policy, backoff_limit=None, deadline=None)
     groups = tuple(replace(group, restart_policy=RestartPolicy.EXIT_CODE) for group in subject.job.groups)
     job = replace(subject.job, policy=policy, groups=groups, fail_on_disruption=False, startup_deadline=None)
     assumed = replace(found.assumed, **{"exit_code": RETRYABLE_FROM, **changes})
-    runs = predictor.predict(replace(subject, job=job), assumed, _count(found)).runs
+    runs = predictor.predict(replace(subject, job=job), assumed, _share(len(found.runs))).runs
     return sum(run.seconds if run.ending is RunEnding.SUCCEEDED else math.inf for run in runs) / len(runs)
 
 
@@ -124,7 +120,7 @@ def _limits(found: Prediction, predictor: Predictor) -> Iterator[Advice]:
     policy = found.subject.job.policy
     if policy.backoff_limit is None and policy.deadline is None:
         return
-    free = predictor.predict(_without_limits(found.subject), found.assumed, _count(found))
+    free = predictor.predict(_without_limits(found.subject), found.assumed, _share(len(found.runs)))
     passed = [run for run in free.runs if run.ending is RunEnding.SUCCEEDED]
     if policy.backoff_limit is not None and passed:
         used = quantile(sorted(float(run.counted_restarts) for run in passed), ENOUGH) or 0.0
