@@ -168,7 +168,7 @@ class OperatorProcess:
 
     def stop(self) -> asyncio.Future[None]:
         """Ask the process to end, as SIGTERM does; the future is done when it has. SIGTERM kills one that begins."""
-        if self.operator is None or self._beginning is None or self._beginning.done():
+        if self._beginning is None or self._beginning.done():
             return self._loop.create_task(self._end(), context=self._in_process())
         self.crash()
         ended = self._loop.create_future()

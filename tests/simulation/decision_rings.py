@@ -308,7 +308,7 @@ class DecisionRings:
             between = by.place - before.place - 1
             if before.term is not by.term:
                 # A process that still runs when the next one decides may store what it decided before that.
-                if not one.after_restart or (by.at < before.at and by.term.end is not None and by.term.end < before.at):
+                if not one.after_restart or (by.term.end is not None and by.term.end < before.at):
                     yield f"decision {one.n} is of another process, and after_restart is {one.after_restart}"
             elif between != one.missed or one.after_restart:
                 yield f"before decision {one.n} {between} are lost, and it says {one.missed}, {one.after_restart}"

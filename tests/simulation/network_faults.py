@@ -57,9 +57,9 @@ class FaultyNetwork:
         self._duplicates_left = 0
         self._stale_lists: deque[int] = deque()
         self._record_faults: deque[WriteFault] = deque()
-        #: Called with each request for the decisions about a job, and its outcome.
         #: The time of the last request that did not reach the server.
         self.lost_at = -math.inf
+        #: Called with each request for the decisions about a job, and its outcome.
         self.records: Callable[[Request, RequestOutcome], None] = lambda _request, _outcome: None
 
     # --------------------------------------------------------------------------------------------- faults of a schedule
