@@ -373,11 +373,24 @@ def _made(stored: list[Decision], heard: list[Heard]) -> Iterator[tuple[Decision
     for one in heard:
         known[one.key].append(one)
     found = [
-        (decision, same.pop())
-        for decision in reversed(stored)  # of two that are the same the first one is lost first
+        (decision, _taken(same, decision))
+        for decision in reversed(stored)
         if (same := known.get((decision.time, decision.rule, _text(decision.plan))))
     ]
     yield from reversed(found)
+
+
+def _taken(same: list[Heard], decision: Decision) -> Heard:
+    """Take the one whose snapshot was recorded: two leaders may decide the same in one second about different ones.
+
+    Of two that are the same the first one is lost first.
+    """
+    one = same[-1]
+    if len(same) > 1 and decision.saw:
+        seen = _seen(decision.saw)
+        one = next((one for one in reversed(same) if _seen(one.snapshot) == seen), one)
+    same.remove(one)
+    return one
 
 
 def _seen(snapshot: Snapshot) -> str:

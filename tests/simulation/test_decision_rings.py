@@ -89,7 +89,62 @@ FAULTLESS = {
         gang="volcano",
         steps=(of_kind("XGBoostJob", "Master", 1, 1), Step(0.024, "delete lease", 6)),
     ),
+    "two processes that lead for a moment decide the same about snapshots that differ": Schedule(
+        seed=156515337,
+        operators=2,
+        steps=(
+            Step(
+                0.0,
+                "create",
+                how=JobRequest(
+                    "XGBoostJob",
+                    "a",
+                    (("Master", 1),),
+                    "Always",
+                    (("cleanPodPolicy", "Running"),),
+                    annotations=(
+                        ("trainshed.dev/restart-scope", "Job"),
+                        ("trainshed.dev/track-results", "true"),
+                        ("trainshed.dev/services", "Job"),
+                        (RECORD, "Decisions"),
+                    ),
+                ),
+            ),
+            Step(2.195, "delete service", 7),
+            Step(0.346, "reject", 2, "OutOfmemory"),
+            Step(2.384, "recover nodes", 1),
+            Step(0.192, "restart container", 4, 137),
+            Step(79.916, "reject", 2, "Evicted"),
+            Step(0.712, "delete lease", 1),
+        ),
+    ),
 }
+#: The server throttles a write for longer than the operator that ends waits for its reconciles.
+THROTTLED_AT_END = Schedule(
+    seed=625556203,
+    gang="volcano",
+    steps=(
+        Step(
+            0.0,
+            "create",
+            how=JobRequest(
+                "TFJob",
+                "a",
+                (("PS", 2), ("Worker", 1)),
+                "Always",
+                (("cleanPodPolicy", "None"),),
+                annotations=(*ASKS.annotations, ("trainshed.dev/force-delete-after", "1m")),
+            ),
+        ),
+        Step(8.794, "fail write", how=(2, 429, "after")),
+        Step(1.896, "reject", 4, "Evicted"),
+        Step(0.333, "stop", 6, 0.0),
+    ),
+)
+
+
+def test_an_operator_that_ends_records_what_it_has_decided_though_a_reconcile_is_broken_off():
+    assert run(THROTTLED_AT_END).violations == ()
 
 
 @pytest.mark.parametrize("claim", FAULTLESS)

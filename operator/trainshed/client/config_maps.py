@@ -51,7 +51,7 @@ class ConfigMaps:
 
     async def _write(self, verb: str, path: Path, body: Document) -> Document:
         client = self._client
-        answer = await client.limiters.creates.run(
+        answer = await client.limiters.config_maps.run(
             path.namespace, lambda: client.rest.write(verb, path, body, client.may_write)
         )
         return DOCUMENTS.answer(answer)

@@ -22,7 +22,7 @@ T = TypeVar("T")
 #: The waiting requests of each flow, by the order of reconciles and of their arrival.
 Queues: TypeAlias = "OrderedDict[str, list[tuple[int, int, asyncio.Future[_Place]]]]"
 #: Requests in flight: an API server on two cores makes use of 16 to 32; more would only wait there.
-CREATES, DELETES, STATUSES, EVENTS, READS, LISTS = 32, 32, 16, 4, 16, 8
+CREATES, DELETES, STATUSES, EVENTS, CONFIG_MAPS, READS, LISTS = 32, 32, 16, 4, 4, 16, 8
 #: Seconds after which a response counts as slow, a sign of overload.
 SLOW = 2.0
 #: The largest number of slow requests that take no room: each is a connection, and one more that the server has open.
@@ -300,17 +300,19 @@ class Limiters:
     def __init__(self, token_bucket: TokenBucket) -> None:
         self.creates, self.deletes = Limiter(CREATES, token_bucket), Limiter(DELETES, token_bucket)
         self.statuses, self.events = Limiter(STATUSES, token_bucket), Limiter(EVENTS, token_bucket)
+        #: Those of what is recorded about jobs; the ConfigMaps that pods mount are among the creates.
+        self.config_maps = Limiter(CONFIG_MAPS, token_bucket)
         self.reads, self.lists = Limiter(READS, TokenBucket()), Limiter(LISTS, TokenBucket())
 
     def close(self) -> None:
-        """Admit only writes of Events from now on; writes in flight continue."""
+        """Admit from now on only Events and ConfigMaps, which say what was done; writes in flight continue."""
         for limiter in (self.creates, self.deletes, self.statuses):
             limiter.close()
 
     def waiting(self) -> dict[str, int]:
         """Return the number of waiting writes of each limiter."""
-        limiters = {"creates": self.creates, "deletes": self.deletes, "statuses": self.statuses, "events": self.events}
-        return {name: limiter.waiting for name, limiter in limiters.items()}
+        limiters = ("creates", "deletes", "statuses", "events", "config_maps")
+        return {name: getattr(self, name).waiting for name in limiters}
 
 
 def _shutting_down() -> NotLeader:

@@ -375,7 +375,7 @@ def test_a_request_cancelled_while_the_lane_is_closed_leaves_no_trace():
     in_virtual_time(story())
 
 
-def test_closed_lanes_admit_only_events():
+def test_closed_lanes_admit_only_events_and_config_maps():
     async def story():
         lanes, done = Limiters(TokenBucket()), []
 
@@ -385,13 +385,14 @@ def test_closed_lanes_admit_only_events():
 
         tasks = [asyncio.create_task(lanes.creates.run(f"ml-{number}", call)) for number in range(CREATES + 2)]
         await asyncio.sleep(0.5)
-        assert lanes.waiting() == {"creates": 2, "deletes": 0, "statuses": 0, "events": 0}
+        assert lanes.waiting() == {"creates": 2, "deletes": 0, "statuses": 0, "events": 0, "config_maps": 0}
         lanes.close()
-        await lanes.events.run("ml", call)
+        for lane in (lanes.events, lanes.config_maps):
+            await lane.run("ml", call)
         for lane in (lanes.creates, lanes.deletes, lanes.statuses):
             with pytest.raises(NotLeader):
                 await lane.run("ml", call)
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert len(done) == CREATES + 1
+        assert len(done) == CREATES + 2
 
     in_virtual_time(story())
