@@ -40,7 +40,7 @@ REPEAT = "PYTHONPATH=tests:hack python -m simulation --batch {}"
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The result of a batch; `failing` is the smallest schedule found that breaks a promise, and its report."""
+    """The result of a batch; `failing` is the first schedule that breaks a promise, or the smallest, and its report."""
 
     number: int
     schedules: int
@@ -105,7 +105,10 @@ def run_campaign(count: int, processes: int, progress: Progress, report: Callabl
 
 
 def run_batch(number: int, size: int = BATCH, *, shrink: bool = True) -> Batch:
-    """Run the schedules of a batch up to the first that breaks a promise, which Hypothesis then shrinks."""
+    """Run the schedules of a batch up to the first that breaks a promise, which Hypothesis then shrinks.
+
+    If it is not to `shrink`, which can take minutes, all schedules of the batch are run.
+    """
     sums: Counter[str] = Counter()
     failing: list[tuple[Schedule, Report]] = []
 
@@ -121,10 +124,11 @@ def run_batch(number: int, size: int = BATCH, *, shrink: bool = True) -> Batch:
     @given(schedules())
     def check(schedule: Schedule) -> None:
         result = run(schedule)
-        if not failing:
+        if not (failing and shrink):
             sums.update({**result.counts, "schedules": 1})
         if result.violations:
             failing.append((schedule, result))
+        if result.violations and shrink:
             raise _broken_promise(result.violations[0].oracle)(str(result.violations[0]))
 
     gc.collect()
@@ -136,7 +140,7 @@ def run_batch(number: int, size: int = BATCH, *, shrink: bool = True) -> Batch:
     if failing and shrink:
         with contextlib.suppress(BrokenPromise):
             check()  # it repeats the failing schedule, and ends with the smallest one
-    return Batch(number, sums.pop("schedules"), sums, failing[-1] if failing else None)
+    return Batch(number, sums.pop("schedules"), sums, failing[-1 if shrink else 0] if failing else None)
 
 
 class BrokenPromise(AssertionError):
@@ -150,8 +154,9 @@ def _broken_promise(oracle: str) -> type[BrokenPromise]:
 
 
 def _batches(numbers: range, processes: int) -> Iterator[Batch]:
+    run_all = functools.partial(run_batch, shrink=False)
     if processes <= 1:
-        yield from map(run_batch, numbers)
+        yield from map(run_all, numbers)
         return
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        yield from pool.imap(run_batch, numbers)
+        yield from pool.imap(run_all, numbers)

@@ -100,9 +100,23 @@ def test_a_schedule_that_violates_an_invariant_is_shrunk(monkeypatch):
     assert [count for _, count in small.steps[0].how.roles] == [1]
 
 
+def test_a_batch_without_shrinking_goes_on_after_a_schedule_that_violates_an_invariant(monkeypatch):
+    ran: list[Schedule] = []
+
+    def fails(schedule: Schedule) -> Report:
+        ran.append(schedule)
+        return Report((Violation("V1", "a pod", float(len(ran)), "an outage"),), Counter(), (), ())
+
+    monkeypatch.setattr(campaign, "run", fails)
+    batch = run_batch(0, 3, shrink=False)
+    assert (batch.schedules, len(ran)) == (3, 3)
+    assert batch.failing is not None
+    assert batch.failing[0] is ran[0]
+
+
 def test_a_campaign_continues_where_it_was_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(campaign, "BATCH", 2)
-    monkeypatch.setattr(campaign, "run_batch", lambda number: run_batch(number, 2))
+    monkeypatch.setattr(campaign, "run_batch", lambda number, **how: run_batch(number, 2, **how))
     file, whole = tmp_path / "simulate.toml", Progress()
     run_campaign(6, 1, whole, lambda _: None)
     first = Progress.read(file)
