@@ -65,11 +65,21 @@ def is_own(path: str) -> bool:
     return bool(OWN.fullmatch(path))
 
 
-def found(files: Iterable[FileEvent], reports: Sequence[StepReport], roots: Sequence[str]) -> Checkpoints:
-    """Return what is known of the checkpoints of a run."""
+def no_checkpoints(files: Iterable[FileEvent], reports: Sequence[StepReport], roots: Sequence[str]) -> frozenset[str]:
+    """Return the files that are none: those that only grow, and those that were renamed when they were complete."""
+    return logs(files, reports, roots) | {relative(event.path, roots) for event in files if event.kind == MOVED_FROM}
+
+
+def found(
+    files: Iterable[FileEvent],
+    reports: Sequence[StepReport],
+    roots: Sequence[str],
+    others: frozenset[str] = frozenset(),
+) -> Checkpoints:
+    """Return what is known of the checkpoints of a run; `others` are no checkpoints, as another run has shown."""
     if not reports:
         return Checkpoints()
-    own_logs = logs(files, reports, roots)
+    own_logs = logs(files, reports, roots) | others
     events = [
         (relative(event.path, roots), event)
         for event in files

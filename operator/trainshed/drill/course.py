@@ -33,7 +33,7 @@ from .observation import Ending, Observation
 from .outcome import DrillOutcome, described
 from .rehearsal import Limits, Rehearsal
 from .step_series import middle
-from .verdict import Cause, FaultVerdict, Grade, judge, unjudgeable, unseen
+from .verdict import NOT_LOADED, Cause, FaultVerdict, Grade, judge, unjudgeable, unseen
 
 #: The folder with what drills have left, below the one that the user chooses.
 NAME = "trainshed-drills"
@@ -186,7 +186,7 @@ class Drill:
         at = middle(base) if fault.at_step is None else fault.at_step
         logs = checkpoints.logs(base.files, base.reports, base.folders)
         seen = self._rehearse(fault, resized, dataclasses.replace(limit, at_step=at, logs=logs))
-        loads = any(verdict.resumed_at and verdict.cause is not Cause.NEVER_LOADS for verdict in earlier)
+        loads = any(verdict.resumed_at and verdict.cause not in NOT_LOADED for verdict in earlier)
         return judge(fault, base, seen, self._options.tolerance, loads=loads)
 
     def _limit_of_base(self) -> Limits:

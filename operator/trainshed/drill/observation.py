@@ -87,6 +87,12 @@ class Observation(msgspec.Struct, frozen=True):
     logs: str = ""
 
     @property
+    def asked(self) -> list[ReplicaEnd]:
+        """The ends of replicas that got SIGTERM after the fault, and were not killed by it."""
+        found = [end for end in self.ends if end.asked is not None and end.asked >= (self.fault_at or 0)]
+        return [end for end in found if end.code != KILLED or end.was_killed_at_the_deadline]
+
+    @property
     def before(self) -> tuple[StepReport, ...]:
         """What was reported before the fault, and then by what it had not ended yet."""
         if self.fault_at is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -9,10 +10,13 @@ from itertools import pairwise
 import msgspec
 
 from . import checkpoints
-from .observation import Observation, StepReport
+from .faults import AnyFault
+from .observation import Ending, Observation, StepReport
 
 #: The part of the gaps between reports that are one step where each is said: some lines may have been missed.
 EACH = 0.9
+#: What follows if there was no checkpoint to load.
+NOTHING = "nothing is shown about loading"
 
 
 def pace(reports: Sequence[StepReport]) -> int:
@@ -72,3 +76,36 @@ def saved_at(seen: Observation) -> int:
     """Return the step of the last checkpoint before the fault, 0 if none is known."""
     times = [at for at in checkpoints.found(seen.files, seen.reports, seen.folders).times if at <= (seen.fault_at or 0)]
     return max((report.step for report in seen.before for at in times[-1:] if report.at <= at), default=0)
+
+
+def nothing_to_load(fault: AnyFault, base: Observation, seen: Observation) -> str:
+    """Return why nothing is shown about loading: no checkpoint was there yet. Empty if there was one to load.
+
+    A training whose run without a fault went to its end and has saved nothing has had its time for that.
+    """
+    if _had_checkpoint(base, seen):
+        return ""
+    if times := checkpoints.found(base.files, base.reports, base.folders).times:
+        first = base.reports[bisect_right([report.at for report in base.reports], times[0]) - 1].step
+        if seen.unseen_files and seen.before[-1].step > first:
+            return ""
+        return (
+            f"no checkpoint was there yet, of which the run without a fault wrote the first at step {first}: {NOTHING}"
+        )
+    if base.unseen_files:
+        why = f"whether a checkpoint was there yet is not known, as {base.unseen_files}"
+        return "" if fault.at_step is None else f"{why}: {NOTHING}"
+    last = base.reports[-1].step
+    saved_none = f"no checkpoint was there yet, nor at step {last}, where the run without a fault was ended"
+    return "" if base.ending is Ending.OVER else f"{saved_none}: {NOTHING}"
+
+
+def _had_checkpoint(base: Observation, seen: Observation) -> bool:
+    """Return whether a checkpoint was complete at the fault, or was saved at the SIGTERM that followed from it."""
+    others = checkpoints.no_checkpoints(base.files, base.reports, base.folders)
+    times = checkpoints.found(seen.files, seen.reports, seen.folders, others).times
+    before = [at for at in times if at <= (seen.fault_at or 0)]
+    if len(before) > seen.cut:  # the last one was emptied
+        return True
+    ends = [(end.asked or 0, min(end.at, (end.asked or 0) + end.grace)) for end in seen.asked]
+    return any(asked <= at <= ended for asked, ended in ends for at in times)

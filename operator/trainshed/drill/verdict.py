@@ -14,7 +14,7 @@ from trainshed.plan.messages.phrases import plural
 from . import checkpoints
 from .faults import FEWEST, AnyFault, Evict, KillInWrite, Resize, Stall, Suspend
 from .observation import KILLED, TERMINATED, Observation, ReplicaEnd, StepReport
-from .step_series import Start, began_again, pace, saved_at, scratch
+from .step_series import Start, began_again, nothing_to_load, pace, saved_at, scratch
 
 UNHANDLED = (
     "SIGTERM ended it and nothing was saved; if it has no handler, as process 1 of a container it runs on until it is"
@@ -47,6 +47,7 @@ class Cause(StrEnum):
     TOO_FEW_REPORTS = "TooFewReports"
     BEGINS_AGAIN = "StepsBeginAgain"
     UNKNOWN_CHECKPOINT = "UnknownCheckpoint"
+    NO_CHECKPOINT_YET = "NoCheckpointYet"
     NOT_RETRIED = "NotRetried"
     FAILS_AFTER_RESTART = "FailsAfterRestart"
     DOES_NOT_GO_ON = "DoesNotGoOn"
@@ -68,6 +69,8 @@ ADVICE = {
     Cause.OVER_TOO_SOON: "give it more steps, or an earlier fault (atStep in a script)",
     Cause.NO_TIME_LEFT: "give it more time: leave out --quick, or give a longer --timeout",
     Cause.UNKNOWN_CHECKPOINT: "name the folder with its checkpoints with --checkpoints, and empty it",
+    Cause.NO_CHECKPOINT_YET: "let the fault come after the first checkpoint: save earlier, give a later step (atStep in"
+    " a script), or leave out --quick and --steps, so that the run without a fault goes to the end",
     Cause.NOT_RETRIED: "set restartPolicy to OnFailure, or to ExitCode, which retries after exit codes from 128",
     Cause.NEVER_LOADS: "load the newest checkpoint when the program starts, from a volume that outlives the pod",
     Cause.TORN_CHECKPOINT: "write each checkpoint to a new file in the same folder and rename it when it is complete",
@@ -86,6 +89,15 @@ CRASHES = {
     KillInWrite: ("after its restart it could not load what was left", Cause.TORN_CHECKPOINT),
     Resize: ("it does not run with another number of replicas", Cause.BREAKS_AT_OTHER_SIZE),
 }
+
+
+#: What a job does not use that loads otherwise, and begins again.
+REFUSALS = {
+    KillInWrite: ("what was left", Cause.TORN_CHECKPOINT),
+    Resize: ("a checkpoint of another number of replicas", Cause.BREAKS_AT_OTHER_SIZE),
+}
+#: After these a job that was started again is not known to have loaded a checkpoint.
+NOT_LOADED = frozenset({Cause.NEVER_LOADS, Cause.NO_CHECKPOINT_YET, Cause.TOO_FEW_REPORTS})
 
 
 class FaultVerdict(msgspec.Struct, frozen=True, rename={"grade": "result", **CAMEL}):
@@ -154,12 +166,14 @@ def judge(
     sigterm, kept = _sigterm(seen, lost if start.says_each_step else None)
     deviation = _deviation(base, after or _later(seen))
     found = [_progress(fault, base, seen, loads=loads)]
-    if not any(finding.cause for finding in found):
+    if found[0].cause in (Cause.NONE, Cause.NO_CHECKPOINT_YET):
         found += _lost_too_many(fault, lost)
+    if not found[0].cause:
         found += _loss(fault, deviation, tolerance)
         found += _missed(fault, base, seen)
     found += _about_sigterm(fault, seen, sigterm)
-    first = next((finding for finding in found if finding.cause), Statement("", Cause.NONE, Grade.PASSED))
+    causes = sorted((finding for finding in found if finding.cause), key=lambda finding: finding.grade is Grade.UNSEEN)
+    first = next(iter(causes), Statement("", Cause.NONE, Grade.PASSED))  # what was seen counts more than what was not
     return FaultVerdict(
         fault.name, first.grade, first.cause, (_happened(fault, seen), *(finding.text for finding in found)),
         ADVICE.get(first.cause, ""), _fault_step(seen), after[0].step if after else None, lost,
@@ -261,8 +275,10 @@ def _crash(seen: Observation) -> ReplicaEnd | None:
 def _began_again(fault: AnyFault, base: Observation, seen: Observation, *, loads: bool | None) -> Statement:
     """Return that nothing was resumed, and why that may be."""
     text = f"it began again at step {seen.after[0].step}: all {seen.before[-1].step} steps were lost"
-    if isinstance(fault, KillInWrite) and loads:
-        return Statement(f"{text}, as it could not use what was left", Cause.TORN_CHECKPOINT)
+    if why := nothing_to_load(fault, base, seen):
+        return Statement(f"{text}; {why}", Cause.NO_CHECKPOINT_YET, Grade.UNSEEN)
+    if loads and (refused := REFUSALS.get(type(fault))):
+        return Statement(f"{text}, as it could not use {refused[0]}", refused[1])
     saved = checkpoints.found(base.files, base.reports, base.folders)
     if saved.times:
         where = " in a volume that ends with its pod" if saved.with_pod else ""
@@ -314,20 +330,14 @@ def _about_sigterm(fault: AnyFault, seen: Observation, sigterm: str) -> list[Sta
         return [Statement(text, Cause.IGNORES_SIGTERM if isinstance(fault, Suspend | Evict) else Cause.NONE)]
     if sigterm == "used":
         return [Statement("SIGTERM was used to save, within the grace period")]
-    if any(end.code == TERMINATED for end in _asked(seen)):
+    if any(end.code == TERMINATED for end in seen.asked):
         return [Statement(UNHANDLED)]
     return [Statement("SIGTERM was not used to save")]
 
 
-def _asked(seen: Observation) -> list[ReplicaEnd]:
-    """Return the ends of replicas that got SIGTERM after the fault, and were not killed by it."""
-    found = [end for end in seen.ends if end.asked is not None and end.asked >= (seen.fault_at or 0)]
-    return [end for end in found if end.code != KILLED or end.was_killed_at_the_deadline]
-
-
 def _sigterm(seen: Observation, lost: int | None) -> tuple[str, bool | None]:
     """Return what became of SIGTERM, and whether all replicas that got it ended in time."""
-    asked = _asked(seen)
+    asked = seen.asked
     if not asked:
         return "", None
     if any(end.was_killed_at_the_deadline for end in asked):

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from support.local_runs import a_job
@@ -16,7 +17,7 @@ from trainshed.cli import local_jobs
 from trainshed.drill import course
 from trainshed.drill.checkpoints import found
 from trainshed.drill.course import CappedText, Drill, DrillOptions, Interrupted
-from trainshed.drill.faults import KillAll, KillRank, Resize
+from trainshed.drill.faults import KillAll, KillInWrite, KillRank, Resize
 from trainshed.drill.file_events import CLOSE_WRITE, FileEvent
 from trainshed.drill.observation import Ending, Observation, StepReport
 from trainshed.drill.verdict import Cause, Grade
@@ -174,6 +175,18 @@ def test_without_time_nothing_more_is_tried(drill, monkeypatch):
     monkeypatch.setattr(course, "QUICK", 0.0)
     [verdict] = drill(BASE, quick=True).run().verdicts
     assert (verdict.cause, verdict.sentences) == (Cause.NO_TIME_LEFT, ("no time was left for it",))
+
+
+def test_a_start_before_the_first_checkpoint_does_not_show_that_a_job_loads(drill):
+    """What begins again in a write after it is no job whose checkpoint was torn."""
+    files = tuple(FileEvent(at, "/claims/model", CLOSE_WRITE) for at in (9.5, 14.5))
+    base = msgspec.structs.replace(BASE, files=files, folders=("/pods", "/claims"))
+    again = (*steps(1, 16), *steps(1, 19, 40, 1))
+    early = Observation(0, 60, Ending.ENOUGH, "Running", again, fault_at=2.5, back_at=30, what="job-worker-0")
+    later = msgspec.structs.replace(early, files=files, folders=base.folders, fault_at=15.5, target="model", hit=True)
+    early = msgspec.structs.replace(early, reports=(*steps(1, 4), *steps(1, 19, 40, 1)))
+    verdicts = drill(base, early, later, faults=(KillAll(at_step=3), KillInWrite())).run().verdicts
+    assert [verdict.cause for verdict in verdicts] == [Cause.NO_CHECKPOINT_YET, Cause.NEVER_LOADS]
 
 
 @pytest.mark.parametrize(("replicas", "said"), [(1, "it has 1 already"), (None, "at step 16"), (2, "at step 16")])
