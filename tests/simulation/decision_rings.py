@@ -381,10 +381,7 @@ def _made(stored: list[Decision], heard: list[Heard]) -> Iterator[tuple[Decision
 
 
 def _taken(same: list[Heard], decision: Decision) -> Heard:
-    """Take the one whose snapshot was recorded: two leaders may decide the same in one second about different ones.
-
-    Of two that are the same the first one is lost first.
-    """
+    """Take the one of a decision, of two leaders that decide the same about others; of two the first is lost first."""
     one = same[-1]
     if len(same) > 1 and decision.saw:
         seen = _seen(decision.saw)

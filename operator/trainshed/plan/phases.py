@@ -24,7 +24,7 @@ from trainshed.api.time_spent import ALL_RUN, JobPhase, TimeSpent
 from . import hangs, lost_work, restarts
 from .conditions import MAX_CLOCK_SKEW
 from .facts import Facts
-from .pod_stages import Change, Course, Stage, history, usual_course, with_readiness
+from .pod_stages import Change, Course, Stage, history, traits, usual_course, with_readiness
 
 #: The phase of a job whose replicas are all at least that far.
 PHASES = {
@@ -203,12 +203,16 @@ def _is_being_scheduled(facts: Facts) -> bool:
 def _stages(
     facts: Facts, first: JobPhase | None, begin: datetime
 ) -> tuple[Counter[Stage], list[tuple[datetime, Stage, Stage]]]:
-    """Return how far the replicas were in the beginning, and all changes since; one at the beginning at least."""
+    """Return how far the replicas were in the beginning, and all changes since; one at the beginning at least.
+
+    It matters only whether any replica is at a stage: those that have gone through the same ones count as one.
+    """
     stages: Counter[Stage] = Counter()
     ignored = facts.failed if restarts.failure_group(facts) is None else {}
     found: list[tuple[datetime, Stage, Stage]] = [(begin, Stage.RUNS, Stage.RUNS)]
     there: Counter[str] = Counter()
     last: dict[tuple[str, Course], tuple[datetime, ...]] = {}
+    seen: set[object] = set()
     probed = {role for role, group in facts.groups.items() if _has_probe(facts, group)}
     running = begin if first is JobPhase.RUNNING else None
     for replica, pod in facts.current.items():
@@ -221,6 +225,10 @@ def _stages(
             last[group] = tuple(map(max, last.get(group, times), times))
         else:
             failure = None if replica in ignored else facts.failed.get(replica)
+            if failure is None and replica.role not in probed:
+                if (known := traits(facts, (replica, pod))) in seen:
+                    continue
+                seen.add(known)
             changes = history(facts, (replica, pod), failure, running)
             if replica.role in probed:
                 changes = with_readiness(facts, changes, pod, (first, begin))

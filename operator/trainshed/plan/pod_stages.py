@@ -123,6 +123,12 @@ def history(
         yield max(latest, until), Stage.FAILED
 
 
+def traits(facts: Facts, pair: tuple[Replica, Pod]) -> object:
+    """Return all that `history` depends on without a failure: many replicas of a large job have the same."""
+    replica, pod = pair
+    return replica.role, facts.finished(replica), pod.over, pod.created, pod.scheduled, pod.containers
+
+
 def _before_start(pod: Pod, created: datetime, *, begun: bool) -> Iterator[Change]:
     """Yield the stages of a pod until its container runs; `begun` is whether it has run."""
     yield created, Stage.SCHEDULING

@@ -221,6 +221,11 @@ TABLE = {
         {99: pair(worker=2, restart="OnFailure", scope="Replica")},
         {"Scheduling": 19, "Init": 6, "ImagePull": 45, "Running": 60 + 70},
     ),
+    "pods of one time get their nodes, and run, one after the other": (
+        a_job("PyTorchJob", worker=3, created=T0),
+        [Life(f"worker-{at}", 1, run, scheduled=node) for at, node, run in ((0, 5, 30), (1, 5, 40), (2, 20, 30))],
+        *([0, 35, 100], {}, {"Scheduling": 20, "ImagePull": 20, "Running": 60}),
+    ),
     "workers are held back until the master is ready": (
         a_job("XGBoostJob", master=1, worker=1, created=T0),
         [Life("master-0", 1, 30, scheduled=5, ended=100), Life("worker-0", 35, 41, scheduled=36)],
@@ -260,7 +265,7 @@ def test_it_does_not_matter_that_the_others_are_left_out_while_a_replica_has_no_
     job, lives, times, changes, _ = TABLE[name]
     times = [*times, *range(number, int(times[-1]), 4)]
     spent = played(job, lives, times, changes)
-    monkeypatch.setattr(phases, "_is_being_scheduled", lambda _facts: False)
+    monkeypatch.setattr(phases, "_is_being_scheduled", lambda _: False)
     assert played(job, lives, times, changes) == spent
 
 
@@ -272,13 +277,14 @@ def test_it_does_not_matter_that_pods_that_only_ran_are_followed_together(name, 
     spent = played(job, lives, times, changes)
     monkeypatch.setattr(phases, "usual_course", lambda *_, **__: None)
     assert played(job, lives, times, changes) == spent
+    monkeypatch.setattr(phases, "traits", lambda *_: object())  # no two of them are alike
+    assert played(job, lives, times, changes) == spent
 
 
 def test_pods_that_succeed_at_different_times_are_followed_together_until_the_last_has():
     job = a_job("PyTorchJob", master=1, worker=3, created=T0)
     lives = [Life(f"worker-{index}", 1, 10 + index, scheduled=5, ended=40 + 10 * index) for index in range(3)]
-    lives = [*lives, Life("master-0", 1, 20, scheduled=5, ended=90)]
-    spent = played(job, lives, [0, 30, 100])
+    spent = played(job, [*lives, Life("master-0", 1, 20, scheduled=5, ended=90)], [0, 30, 100])
     assert totals(spent, 100) == {"Scheduling": 5, "ImagePull": 15, "Running": 70, "Teardown": 10}
 
 
