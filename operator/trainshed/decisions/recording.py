@@ -177,8 +177,11 @@ class LineReader:
         kind, namespace, name = (parse_text(self._head.get(part)) for part in ("kind", "namespace", "name"))
         return kind, namespace, name
 
-    def skim(self, line: bytes) -> tuple[Document, datetime] | None:
-        """Take a line as one that the next ones need; return what it has, None if it is none."""
+    def skim(self, line: bytes, *, leave: bool = False) -> tuple[Document, datetime] | None:
+        """Take a line as one that the next ones need; return what it has, None if it is none.
+
+        With `leave` it and those that need it have no snapshot.
+        """
         found = parsed(line)
         time = _time(found.get("time"))
         if time is None:
@@ -187,13 +190,15 @@ class LineReader:
         if "of" in found:
             self._head = as_mapping(found["of"])
             self._state = {} if "saw" in found else None
+        if leave:
+            self._state = None
         if self._state is not None:
             self._state = _next(self._state, as_mapping(found.get("saw")))
         return found, time
 
     def read(self, line: bytes, *, unread: str = "") -> Decision | None:
         """Return the decision of a line, None if it is none; `unread` is why its snapshot is not to be read."""
-        taken = self.skim(line)
+        taken = self.skim(line, leave=bool(unread))
         if taken is None:
             return None
         found, time = taken

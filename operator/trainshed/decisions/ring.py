@@ -25,8 +25,9 @@ MOST_BYTES = 64 << 10
 PART_BYTES, PART_LINES = MOST_BYTES // 4, 256 << 10
 #: The most bytes of a line, and of a line as it is stored: of a job that has more only digests are kept.
 LINE, PACKED_LINE = 512 << 10, MOST_BYTES // 3
-#: What is read of what others may have written: parts, bytes of the lines of one, and bytes of all snapshots together.
-MOST_PARTS, MOST_LINES, MOST_READ = 64, 1 << 20, 128 << 20
+#: What is read of what others may have written: the last parts, bytes of the lines of one, bytes of all snapshots
+#: together, and lines, of which the first ones of the last parts count.
+MOST_PARTS, MOST_LINES, MOST_READ, MOST_COUNT = 64, 1 << 20, 128 << 20, 20_000
 #: The most decisions that are shown, the last ones.
 MOST_DECISIONS = 10_000
 #: The key of a part: its number.
@@ -53,7 +54,7 @@ class Ring:
     """The parts that the ConfigMap of a job is to have; `n` is the number of the last decision in them."""
 
     def __init__(self, config_map: Document | None = None) -> None:
-        known = _parts(config_map or {})
+        known = _last_parts(config_map or {})
         last = max(known, default="")
         lines = _unpacked(known[last]).splitlines() if known else []
         n = parse_integer(parsed(lines[-1]).get("n")) if lines else 0
@@ -95,8 +96,11 @@ class Ring:
         self._drop()
 
     def _drop(self) -> None:
-        while sum(len(key) + len(text) for key, text in self._parts.items()) > MOST_BYTES:
-            oldest = min(self._parts)
+        size = _size(self._parts)
+        for oldest in sorted(self._parts):
+            if size <= MOST_BYTES:
+                return
+            size -= len(oldest) + len(self._parts[oldest])
             self._gone.append(self._beginning())
             del self._parts[oldest]
             self._changes[oldest] = None
@@ -169,14 +173,35 @@ def decisions(config_map: Document) -> list[Decision]:
     read is left out, with what needs it.
     """
     found, reader, left = list[Decision](), LineReader(), MOST_READ
-    for _, text in sorted(_parts(config_map).items())[-MOST_PARTS:]:
+    for lines in _last_lines(config_map):
         size = 0
-        for line in _unpacked(text).splitlines() or (b"",):
+        for line in lines:
             size += len(line)
             left -= size
             if decision := reader.read(line, unread="" if left > 0 else "there is too much to read"):
                 found.append(decision)
     return found[-MOST_DECISIONS:]
+
+
+def _last_lines(config_map: Document) -> list[list[bytes]]:
+    """Return the lines of the last parts, as many as are read; an empty one of a part that has none."""
+    found, left = deque[list[bytes]](), MOST_COUNT
+    for _, text in sorted(_parts(config_map).items(), reverse=True)[:MOST_PARTS]:
+        lines = _unpacked(text).splitlines()[:left] or [b""]
+        found.appendleft(lines)
+        left -= len(lines)
+        if left <= 0:
+            break
+    return [*found]
+
+
+def _last_parts(config_map: Document) -> dict[str, str]:
+    """Return the last parts, as many as a ring has: others may have written very many."""
+    return dict(sorted(_parts(config_map).items())[-MOST_PARTS:])
+
+
+def _size(parts: dict[str, str]) -> int:
+    return sum(len(key) + len(text) for key, text in parts.items())
 
 
 def _moved(line: bytes, by: int, *, after_restart: bool) -> bytes:

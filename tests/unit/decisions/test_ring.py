@@ -13,7 +13,7 @@ from support.harness import a_spec
 from support.world import World
 from trainshed import plan as planner
 from trainshed.client.job_reader import JobReader, NoSuchJob
-from trainshed.decisions import ring
+from trainshed.decisions import recording, ring
 from trainshed.decisions.recording import Encoder
 from trainshed.decisions.ring import LAST, Ring, decisions, is_of, new_config_map
 from trainshed.decisions.ring_reader import read_recording
@@ -117,6 +117,25 @@ def test_what_others_have_written_is_bounded(monkeypatch: pytest.MonkeyPatch):
     assert [one.n for one in decisions(a_map(part_00000001=good))] == [2]
     for nonsense in ({}, {"binaryData": 1}, a_map(part_00000001=packed(b"\xff\n[]\n{}")), a_map(x=good)):
         assert decisions(nonsense) == []
+
+
+def test_of_very_many_parts_that_others_have_written_the_last_ones_count(monkeypatch: pytest.MonkeyPatch):
+    found = Ring(a_map(**{f"part_{n:08d}": "" for n in range(3000)}))
+    assert sum(text is None for text in found.changes().values()) == 3000 - ring.MOST_PARTS
+    found.add(lines()[0])
+    assert "part-00003000" in found.changes()
+    monkeypatch.setattr(ring, "MOST_COUNT", 3)
+    good = packed(b"".join(lines()))
+    assert [one.n for one in decisions(a_map(part_00000001=good, part_00000002=good))] == [1, 1, 2]
+    blank = packed(b"\n" * 5 + lines()[0])
+    assert decisions(a_map(part_00000001=good, part_00000002=blank)) == []
+
+
+def test_what_is_too_much_to_read_is_not_applied_to_what_was_seen(monkeypatch: pytest.MonkeyPatch):
+    """Each line may be small and change much: the pods of a snapshot are taken anew for each."""
+    monkeypatch.setattr(ring, "MOST_READ", 1)
+    monkeypatch.setattr(recording, "_next", None)
+    assert [one.saw for one in decisions(a_map(part_00000001=packed(b"".join(lines()))))] == [None, None]
 
 
 def test_a_line_of_what_cannot_be_packed_is_too_large():
