@@ -141,7 +141,7 @@ def _in_force(found: Sequence[Step], time: datetime) -> list[Step]:
 
 def text(recording: Recording, found: Sequence[Step], answers: Sequence[str]) -> Iterator[str]:
     """Yield the lines about steps of a recording, and the answers about a pod."""
-    yield f"{recording.kind} {recording.namespace}/{recording.name}: {_span(recording.decisions)}"
+    yield _head(recording)
     for step in found:
         yield ""
         yield f"{clock(step.time)}  decision {step.n}"
@@ -156,29 +156,36 @@ def text(recording: Recording, found: Sequence[Step], answers: Sequence[str]) ->
         yield NONE_ABOUT_POD
 
 
+def _head(recording: Recording) -> str:
+    job = f"{recording.kind} {recording.namespace}/{recording.name}"
+    return f"{one_line(job)}: {_span(recording.decisions)}"
+
+
 def _span(decisions: Sequence[Decision]) -> str:
     return f"{plural(len(decisions), 'decision')}, {clock(decisions[0].time)} to {clock(decisions[-1].time)}"
 
 
 def _others(recording: Recording, others: Sequence[again.Otherwise]) -> Iterator[str]:
     known = sum(one.saw is not None for one in recording.decisions)
-    yield f"{recording.kind} {recording.namespace}/{recording.name}: {_span(recording.decisions)}"
+    yield _head(recording)
     yield f"planned again by this version: {known}, decided otherwise: {len(others)}"
     for one in others:
         decision = one.decision
         yield ""
-        yield f"{clock(decision.time)}  decision {decision.n}: version {decision.version or '?'} by {decision.rule}"
-        yield f"  this version: by {one.rule}"
+        then = f"version {decision.version or '?'} by {decision.rule}"
+        yield f"{clock(decision.time)}  decision {decision.n}: {one_line(then)}"
+        yield f"  this version: {one_line(one.failure) if one.failure else f'by {one.rule}'}"
         for part in one.parts:
             if part != "rule":
-                yield f"  {part} then: {one_line(json.dumps(decision.plan.get(part)))}"
-                yield f"  {part} now:  {one_line(json.dumps(one.plan.get(part)))}"
+                yield one_line(f"  {part} then: {json.dumps(decision.plan.get(part))}")
+                yield one_line(f"  {part} now:  {json.dumps(one.plan.get(part))}")
 
 
 def _others_as_json(others: Sequence[again.Otherwise]) -> Iterator[str]:
     found = [
         {"n": one.decision.n, "time": one.decision.time.isoformat(), "version": one.decision.version}
         | {"then": {"rule": one.decision.rule, **one.decision.plan}, "now": {"rule": one.rule, **one.plan}}
+        | ({"failure": one_line(one.failure)} if one.failure else {})
         for one in others
     ]
     yield json.dumps({"otherwise": found}, indent=2)

@@ -14,14 +14,21 @@ from trainshed.api.actions import Plan, Snapshot
 from .documents import plan_document
 from .recording import Decision
 
+#: What the planner raises about a snapshot that no planner has seen: who may write the record may change it.
+FAILURES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
 
 class Otherwise(msgspec.Struct, frozen=True):
-    """A decision that the installed version makes otherwise, by its `rule`, with its `plan`; `parts` differ."""
+    """A decision that the installed version makes otherwise, by its `rule`, with its `plan`; `parts` differ.
+
+    `failure` is why it makes none at all.
+    """
 
     decision: Decision
     rule: str
     plan: dict[str, Any]
     parts: tuple[str, ...]
+    failure: str = ""
 
 
 def decide_again(snapshot: Snapshot) -> Plan:
@@ -34,7 +41,12 @@ def differences(decisions: Iterable[Decision]) -> Iterator[Otherwise]:
     for decision in decisions:
         if decision.saw is None:
             continue
-        plan = decide_again(decision.saw)
+        try:
+            plan = decide_again(decision.saw)
+        except FAILURES as error:
+            why = f"it cannot plan what is recorded: {type(error).__name__}: {error}"
+            yield Otherwise(decision, "", {}, ("rule",), why)
+            continue
         found = json.loads(json.dumps(plan_document(decision.saw.status, plan)))
         parts = tuple(name for name in sorted({*found, *decision.plan}) if found.get(name) != decision.plan.get(name))
         if plan.rule != decision.rule or parts:

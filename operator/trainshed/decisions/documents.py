@@ -155,6 +155,8 @@ def snapshot_of(found: Document, framework: Framework) -> Snapshot:
             replace(one, resource=RESOURCES.get(one.resource, one.resource), document=_restored(one.document))
             for one in dependents
         )
+        if fields["now"].tzinfo is None:
+            raise ValueError("it has no time with a zone")
         fields["unserved"] = tuple(RESOURCES.get(one, one) for one in fields.get("unserved", ()))
         fields["answers"] = {uid: _restored(one) for uid, one in fields.get("answers", {}).items()}
         for name, kind in OPTIONS.items():

@@ -92,6 +92,21 @@ def test_another_version_is_compared(folder: Path, monkeypatch: pytest.MonkeyPat
     assert (code, one["then"]["rule"], one["now"]["rule"]) == (3, "restart", "fail")
 
 
+def test_what_no_planner_has_seen_is_said_to_fail_and_does_not_act_on_a_terminal(folder: Path):
+    """Who may write the record of a job may change what is in it."""
+    first, *others = (folder / FILE).read_bytes().splitlines()
+    changed = json.loads(first)
+    changed["saw"]["job"]["groups"][0]["template"]["spec"] = "text"
+    changed |= {"rule": "\x1b[31mred", "plan": {"\x1b[2J": 1}}
+    changed["of"] |= {"version": "\x1b[1m9", "name": "mnist\x1b[5m"}
+    (folder / FILE).write_bytes(b"\n".join((json.dumps(changed).encode(), *others, b"")))
+    code, said = replay("mnist\x1b[5m", "--run", folder, "--with-this-version")
+    assert (code, "\x1b" in said) == (3, False)
+    assert "version 9 by red\n  this version: it cannot plan what is recorded: " in said
+    code, said = replay("mnist\x1b[5m", "--run", folder, "--with-this-version", "-o", "json")
+    assert (code, "cannot plan" in json.loads(said)["otherwise"][0]["failure"]) == (3, True)
+
+
 def test_what_is_no_run_is_said(folder: Path, tmp_path: Path):
     assert "name the job, or the folder of a run" in replay()[1]
     assert "--run is about no cluster" in replay("mnist", "--run", folder, "-n", "ml")[1]

@@ -130,6 +130,8 @@ def test_what_cannot_be_read_is_left_out_with_what_needs_it():
     (found,) = decode([json.dumps({**head, "saw": {**head["saw"], "pods": 1}}).encode()])
     assert found.saw is None
     assert found.unread
+    (found,) = decode([json.dumps({**head, "saw": {**head["saw"], "now": "2026-01-01T00:00:00"}}).encode()])
+    assert (found.saw, found.unread) == (None, "it has no time with a zone")
     assert decode([b"[]", b"\xff", b'{"time": "x"}', b'{"time": "2026-01-01T00:00:00"}', b" " * (17 << 20)]) == []
     (found,) = decode([json.dumps({**head, "plan": {"status": {"start": 1}}}).encode()])
     assert status_after(found) is None
