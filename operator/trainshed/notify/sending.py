@@ -105,7 +105,9 @@ async def _request(connector: aiohttp.TCPConnector, webhook: Webhook, body: byte
         raise NotSent(f"it does not answer within {TIMEOUT:.0f} s") from None
     except aiohttp.ClientConnectorError:
         raise
-    except (aiohttp.ClientError, ValueError, OSError):
+    except ValueError:  # no name of a host in DNS, or no address
+        raise NotSent("the host of its url is none") from None
+    except (aiohttp.ClientError, OSError):
         raise NotSent("it does not answer as HTTP says, or the connection was lost") from None
 
 
@@ -116,7 +118,7 @@ def _judge(status: int, retry_after: str) -> None:
         raise NotSent(f"it answers {status}: redirects are not followed")
     wait = 0.0
     with suppress(ValueError):
-        wait = min(max(0.0, float(int(retry_after))), MOST_WAIT)
+        wait = float(min(max(0, int(retry_after)), MOST_WAIT))  # an int of any size is no float
     raise NotSent(f"it answers {status}", again=status in LATER, wait=wait)
 
 

@@ -6,11 +6,14 @@ The kubelet mounts the Secret and updates the files, so that the operator needs 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
 from trainshed.api.job_annotations import NOTIFY_NAME
+from trainshed.manifests.nodes import BadManifest
+from trainshed.manifests.reader import documents
 
 from .message import FORMATS
 
@@ -63,14 +66,20 @@ def _parse(content: bytes) -> Webhook:
         raise BadWebhook(f"its file has more than {MOST_BYTES} bytes")
     try:
         text = content.decode().strip()
-        found = Webhook(text) if text.startswith("http") else msgspec.yaml.decode(text, type=Webhook)
+        found = Webhook(text) if text[:4].lower() == "http" else msgspec.convert(_value(text), Webhook)
         problem = _problem(found)
-    except (ValueError, msgspec.DecodeError):
+    except (ValueError, BadManifest):  # of the parts of a URL, too
         problem = "its file is neither a URL nor YAML with url, format, headers and namespaces"
     else:
         if not problem:
             return found
     raise BadWebhook(problem)
+
+
+def _value(text: str) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the value of the only document of a text; raises `BadManifest`, and `ValueError` if there are others."""
+    (found,) = documents(text)
+    return found.value
 
 
 def _problem(webhook: Webhook) -> str:

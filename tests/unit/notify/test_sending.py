@@ -143,6 +143,11 @@ async def test_the_address_that_is_connected_to_is_checked_and_not_that_of_an_ea
         (b"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n", "it answers 503", True),
         (b"HTTP/1.1 429 Many\r\nRetry-After: 99999\r\nContent-Length: 0\r\n\r\n", "it answers 429", True),
         (b"HTTP/1.1 429 Many\r\nRetry-After: soon\r\nContent-Length: 0\r\n\r\n", "it answers 429", True),
+        (
+            b"HTTP/1.1 429 Many\r\nRetry-After: " + b"9" * 400 + b"\r\nContent-Length: 0\r\n\r\n",
+            "it answers 429",
+            True,
+        ),
         (b"SSH-2.0-x\r\n", "it does not answer as HTTP says", False),
         (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000, "it does not answer as HTTP says", False),
     ],
@@ -152,6 +157,12 @@ async def test_what_a_receiver_answers_says_whether_it_may_be_asked_again(answer
         error = await said(Webhook(f"http://127.0.0.1:{port}/secret"))
         assert (str(error).startswith(words), error.again, len(got)) == (True, again, 1)
         assert error.wait <= sending.MOST_WAIT
+
+
+@pytest.mark.parametrize("host", ["a..b", ".", "x" * 64, "1.2.3", "999.999.999.999", "[::1]x"])
+async def test_a_host_that_is_none_is_said_to_be_none_and_not_asked_again(host: str):
+    error = await said(Webhook(f"https://{host}/secret"))
+    assert (str(error), error.again) == ("the host of its url is none", False)
 
 
 async def test_a_huge_answer_is_not_read():
@@ -211,6 +222,7 @@ URL = "https://hooks.example.com/secret"
     ("content", "found"),
     [
         (f"{URL}\n", Webhook(URL)),
+        (URL.replace("https", "HTTPS"), Webhook(URL.replace("https", "HTTPS"))),
         (f"url: {URL}\nformat: slack\n", Webhook(URL, "slack")),
         (
             f'{{"url": "{URL}", "headers": {{"X-Token": "t"}}, "namespaces": ["ml"]}}',
@@ -234,6 +246,10 @@ async def test_a_webhook_is_read_from_its_file(content: str, found: Webhook | No
         *(f'url: {URL}\nheaders: {{X: "{value}"}}' for value in ("a\\r\\nb", "\\u0001")),
         "x" * 20_000,
         "https://[secret/",
+        *("url: !!bool secret", "url: !!timestamp secret", "url: !!int ''", "!!float '': 1", "=: secret"),
+        *("[" * 16_000, "- " * 8_000, "&secret [*secret]", "&a\nurl: *a", "? [secret]\n: b", "<<: 1\nurl: secret"),
+        *(f"url: {URL}\nurl: {URL}", f"url: {URL}\n---\nurl: {URL}", "---\n", "\0" * 100, f"{URL}\0", f"\xfe\xff{URL}"),
+        *(f"url: {URL}\nheaders: {{X: [secret]}}", f"url: {URL}\nnamespaces: secret"),
     ],
 )
 async def test_a_file_that_is_of_no_use_is_refused_and_not_quoted(content: str, tmp_path: Path):
