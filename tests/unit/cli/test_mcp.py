@@ -203,6 +203,65 @@ async def test_a_change_needs_its_preview_and_a_job_that_nobody_has_written_sinc
     assert all(is_error and "Nothing is done" in text for is_error, text in refused), refused
 
 
+@contextmanager
+def changing_cluster(folder: Path) -> Iterator[tuple[Path, dict, dict]]:
+    """A kubeconfig of a cluster with one job, its objects, and its answers to changes; a test may change both."""
+    objects: dict = {"v1": RESOURCES, "mnist": a_job()}
+    answers: dict = {"mnist": (200, a_job())}
+    with listed_cluster(folder, objects, created=answers) as kubeconfig:
+        yield kubeconfig, objects, answers
+
+
+@pytest.mark.parametrize("name", ["suspend", "restart", "scale"])
+async def test_a_change_is_refused_in_a_sentence_whatever_became_of_the_job_since_its_preview(tmp_path, name):
+    given = {"job": "mnist"} | ({"replicas": 2, "role": "Master"} if name == "scale" else {})
+    recreated = a_job() | {"metadata": {**a_job()["metadata"], "uid": "other"}}
+    fates = (
+        (404, "Error: there is no job mnist"),
+        (recreated, "Nothing is done"),
+        (a_job(version="6"), "Nothing is done"),
+        (500, "Error: 500"),
+    )
+    with changing_cluster(tmp_path) as (kubeconfig, objects, _):
+        async with tools(kubeconfig, may_change=True) as client:
+            for job, said in fates:
+                objects["mnist"] = a_job()
+                token = TOKEN.search((await called(client, name, **given))[1])[1]
+                objects["mnist"] = job
+                is_error, text = await called(client, name, **given, token=token)
+                assert (is_error, said in text, text.count("\n")) == (True, True, 0), text
+
+
+async def test_a_token_is_of_no_use_to_another_session(tmp_path):
+    with changing_cluster(tmp_path) as (kubeconfig, _, _):
+        async with tools(kubeconfig, may_change=True) as client:
+            token = TOKEN.search((await called(client, "suspend", job="mnist"))[1])[1]
+            async with tools(kubeconfig, may_change=True) as other:
+                is_error, text = await called(other, "suspend", job="mnist", token=token)
+            assert (is_error, "Nothing is done" in text) == (True, True)
+            assert (await called(client, "suspend", job="mnist", token=token))[0] is False, "where it is from it holds"
+
+
+async def test_a_job_that_is_written_between_the_last_reading_and_the_change_is_not_changed(tmp_path):
+    with changing_cluster(tmp_path) as (kubeconfig, _, answers):
+        async with tools(kubeconfig, may_change=True) as client:
+            token = TOKEN.search((await called(client, "suspend", job="mnist"))[1])[1]
+            message = "Operation cannot be fulfilled: the object has been modified"
+            answers["mnist"] = (409, {"kind": "Status", "reason": "Conflict", "message": message, "code": 409})
+            is_error, text = await called(client, "suspend", job="mnist", token=token)
+    assert is_error
+    assert "has changed" in text or "modified" in text
+
+
+async def test_of_two_calls_with_one_token_at_once_one_makes_the_change(tmp_path):
+    with changing_cluster(tmp_path) as (kubeconfig, _, _):
+        async with tools(kubeconfig, may_change=True) as client:
+            token = TOKEN.search((await called(client, "suspend", job="mnist"))[1])[1]
+            both = await asyncio.gather(*(called(client, "suspend", job="mnist", token=token) for _ in range(2)))
+    assert sorted(is_error for is_error, _ in both) == [False, True]
+    assert any("Nothing is done" in text for _, text in both)
+
+
 async def test_a_job_is_submitted_as_it_was_previewed_and_once(tmp_path):
     other = json.dumps(pytorchjob("other", Master=1))
     with cluster(tmp_path) as (kubeconfig, _):
