@@ -108,8 +108,10 @@ class Informer(Generic[T]):
     """Lists and watches one kind of object and calls its handler; `run` never returns by itself.
 
     `synced` is set after the first list, or if the server does not serve the kind. `heard` is the event loop's time of
-    the last data about the kind. `refused` is the message of a 403 if the last request got one, `error` the last error.
-    `missing` is true while the server does not serve the kind, that is, its CRD is not installed.
+    the last data about the kind, `went_on` that of the last list that was read to its end, or watch that lasted or had
+    an event: a server that answers nothing else is heard, and of no use. `refused` is the message of a 403 if the last
+    request got one, `error` the last error. `missing` is true while the server does not serve the kind, that is, its
+    CRD is not installed.
 
     A list is requested again before it is accepted if it is older than a known version, or if it is empty although
     objects were known. A version from which the watch fails again and again is dropped, and so is one whose event is
@@ -127,7 +129,7 @@ class Informer(Generic[T]):
         selector: str | Mapping[str, str] = "",
     ) -> None:
         self.synced = asyncio.Event()
-        self.heard = 0.0
+        self.heard = self.went_on = 0.0
         self.refused = self.error = ""
         self.missing = False
         self._rest = rest
@@ -211,6 +213,8 @@ class Informer(Generic[T]):
         opened, lasts = self._opened is not None, self._lasts(now)
         if lasts or self._failing_since is None:
             self._failing_since = now
+        if lasts:
+            self.went_on = now
         self._opened = None
         self._fruitless = 0 if lasts else self._fruitless + opened
         if self._fruitless >= FRUITLESS:
@@ -220,7 +224,7 @@ class Informer(Generic[T]):
         return self._opened is not None and now - self._opened >= LASTING
 
     def _goes_on(self) -> None:
-        self._failing_since, self._fruitless = None, 0
+        self._failing_since, self._fruitless, self.went_on = None, 0, _clock()
 
     async def _round(self) -> None:
         if self._version and self._failures:

@@ -144,7 +144,7 @@ async def _follow(
     informer = Informer(rest, followed.path, followed.kind, jobs, query)
 
     def failed(error: ApiError) -> None:
-        if outage.note(error, informer.heard) >= PATIENCE and isinstance(error, NotFound):
+        if outage.note(error, informer.went_on) >= PATIENCE and isinstance(error, NotFound):
             jobs.replaced([], "")  # the CRD is gone, and with it the jobs
 
     await informer.run(failed)

@@ -93,4 +93,32 @@ def test_a_long_outage_is_reported_once_and_a_short_one_never():
     assert followed(short, seconds=200) == ([("a", False)], [])
     found, (said,) = followed(ScriptedServer([refused(503)], [ENDLESS]), seconds=200)
     assert found == []
-    assert said == "The API server does not answer: 503: 503 by mood. Trying again."
+    assert said == "The API server does not answer as it should: 503: 503 by mood. Trying again."
+
+
+PAGES_WITHOUT_END = [a_list(5, continue_token="a")] * 2
+BROKEN = (0, [{"type": "ERROR", "object": {"kind": "Status", "code": 500, "message": "etcd is full"}}])
+
+
+@pytest.mark.parametrize(
+    ("lists", "watches", "why"),
+    [
+        (PAGES_WITHOUT_END, [ENDLESS], "the list of pods has no end: a page is followed by itself"),
+        ([a_list(5, "a")], [BROKEN], "etcd is full"),
+        ([a_list(5, "a")], [(0, [{"type": "ERROR", "object": {}}])], "error 0"),
+    ],
+)
+def test_a_server_that_answers_to_no_use_is_reported_once(lists, watches, why):
+    _, said = followed(ScriptedServer(lists, watches), seconds=200)
+    assert said == [f"The API server does not answer as it should: {why}. Trying again."]
+
+
+def test_an_outage_after_a_calm_time_is_reported_again():
+    late = [*([(0.5, [])] * 2), (100, [event("ADDED", "a", 7)]), BROKEN]
+    outage = [refused(503)] * 8
+    server = ScriptedServer([*outage, a_list(5, "a")], late)
+    _, said = followed(server, seconds=400)
+    assert [text.partition("should: ")[2] for text in said] == [
+        "503: 503 by mood. Trying again.",
+        "etcd is full. Trying again.",
+    ]
