@@ -9,8 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-import orjson
-
 from support import pod_statuses
 from support.fake_kubelet import remove, set_status
 from support.user_client import AsyncClient, Refused, where
@@ -140,15 +138,10 @@ class Cluster:
 
     async def _watch(self, plural: str, version: str, handle: Callable[[str, Document], None]) -> None:
         """Follow a kind without end; the API server ends a watch whose client is too slow."""
-        while True:
-            query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "3000"}
-            async for line in self._client.lines(where(plural, self.namespace), query):
-                event = orjson.loads(line)
-                if event["type"] == "ERROR":
-                    raise RuntimeError(f"watch of {plural}: {event['object']}")
-                version = event["object"]["metadata"]["resourceVersion"]
-                handle(event["type"], event["object"])
-                self._changed.set()
+        async for verb, found in self._client.changes(where(plural, self.namespace), version):
+            handle(verb, found)
+            self._changed.set()
+        raise RuntimeError(f"the watch of {plural} has lost changes")
 
     def _do(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)

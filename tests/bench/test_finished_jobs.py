@@ -102,7 +102,7 @@ def latency(user: UserClient, name: str) -> float:
     """Return the seconds from a job's creation to the condition Running."""
     began = time.monotonic()
     user.create(tfjob(name, Chief=1, Worker=3))
-    with FakeKubelet(user, pause=0.01):
+    with FakeKubelet(user):
         eventually(lambda: user.state("TFJob", name) == "Running", 60, every=0.01)
         took = time.monotonic() - began
     user.delete_job("TFJob", name)

@@ -33,7 +33,7 @@ def test_a_job_that_reports_is_written_if_tables_show_more_and_others_never(plan
     flags = ("--progress-logs", f"--namespace={user.namespace}", f"--lease-namespace={user.namespace}")
     operator = Operator(plane.kubeconfig_for(USER, ("system:masters",)), tmp_path, *flags).start()
     try:
-        with LogServer.start(user, NODE, said, EVERY) as server, FakeKubelet(user, pause=1):
+        with LogServer.start(user, NODE, said, EVERY) as server, FakeKubelet(user):
             for number in range(JOBS):
                 user.create(pytorchjob(f"job-{number}", Master=1))
             eventually(lambda: sum(pod["status"].get("phase") == "Running" for pod in user.pods()) == JOBS, 240)

@@ -8,11 +8,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from typing import Self
 
 import aiohttp
-import orjson
 
 from support.audit import api_fields
 from support.jobs import KINDS
@@ -97,23 +95,13 @@ class ClusterHistory:
 
     async def _follow(self, plural: str, version: str) -> None:
         while True:
-            # After an outage the watch continues at the last version; a list follows only if the server has expired it.
-            with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):
-                try:
-                    version = version or await self._list(plural)
-                    query = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": version}
-                    async with contextlib.aclosing(self._api.lines(where(plural), query)) as lines:
-                        async for line in lines:
-                            event = orjson.loads(line)
-                            if event["type"] == "ERROR":
-                                version = ""
-                                break
-                            version = event["object"]["metadata"]["resourceVersion"]
-                            if event["type"] != "BOOKMARK":
-                                self._take(plural, event["object"], gone=event["type"] == "DELETED")
-                except Refused as refused:
-                    version = "" if refused.code == HTTPStatus.GONE else version
-            await asyncio.sleep(0.2)
+            async for verb, item in self._api.changes(where(plural), version):
+                self._take(plural, item, gone=verb == "DELETED")
+            version = ""  # the server has expired it: a list shows what is gone
+            while not version:
+                await asyncio.sleep(0.2)
+                with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError, Refused):
+                    version = await self._list(plural)
 
     def _take(self, plural: str, item: dict, *, gone: bool = False) -> None:
         meta = item["metadata"]

@@ -100,7 +100,7 @@ def test_jobs_of_five_kinds_run_in_the_second_cluster_and_their_status_is_mirror
     bodies = [pair(kind, kind.lower()) for kind in KINDS]
     times = {"mpijob-worker-0": Times()}
     with (
-        LivePods.watch(bed.kubeconfig, user.namespace) as local,
+        LivePods.start(bed.kubeconfig, user.namespace) as local,
         TimedKubelet.start(second.kubeconfig, user.namespace, lambda name: times.get(name, Times(runs=4))) as nodes,
     ):
         for body in bodies:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import Any, TypeVar
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 
@@ -29,6 +29,15 @@ def in_background(manager: AbstractAsyncContextManager[T]) -> Iterator[T]:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(5)
         loop.close()
+
+
+class InBackground:
+    """An async context manager that may also run in a loop of its own."""
+
+    @classmethod
+    def start(cls, *values: Any, **options: Any) -> AbstractContextManager[Self]:
+        """One in the background."""
+        return in_background(cls(*values, **options))
 
 
 async def _cancel_all() -> None:

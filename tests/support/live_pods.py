@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import time
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Self
 
-import aiohttp
-
-from .background import in_background
+from .background import InBackground
 from .user_client import AsyncClient, where
 
 POD_ENDED = ("Succeeded", "Failed")
 
 
-class LivePods:
+class LivePods(InBackground):
     """`peak` is the largest number of pods that had not ended at one time, `history` all numbers with their times.
 
     `created` has the name of each pod that was seen, by its uid, and `specs` the last spec by the name.
@@ -33,11 +28,6 @@ class LivePods:
         self.created: dict[str, str] = {}
         self.specs: dict[str, dict] = {}
 
-    @classmethod
-    def watch(cls, kubeconfig: Path, namespace: str) -> AbstractContextManager[Self]:
-        """Watch in the background."""
-        return in_background(cls(kubeconfig, namespace))
-
     async def __aenter__(self) -> Self:
         self._client = AsyncClient(self._kubeconfig)
         path = where("pods", self._namespace)
@@ -50,13 +40,8 @@ class LivePods:
         await self._client.session.close()
 
     async def _watch(self, path: str, version: str) -> None:
-        while True:
-            query = {"watch": "1", "resourceVersion": version}
-            with contextlib.suppress(aiohttp.ClientError, OSError):
-                async for line in self._client.lines(path, query):
-                    event = json.loads(line)
-                    version = event["object"]["metadata"].get("resourceVersion", version)
-                    self._observe(event["type"], event["object"])
+        async for verb, pod in self._client.changes(path, version):
+            self._observe(verb, pod)
 
     def _observe(self, verb: str, pod: dict) -> None:
         uid = pod["metadata"]["uid"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Self
 
@@ -14,7 +13,7 @@ from aiohttp import web
 from testbed.certificates import Authority
 from testbed.ports import free_port
 
-from .background import in_background
+from .background import InBackground
 from .user_client import UserClient
 
 HOST = "127.0.0.1"
@@ -22,7 +21,7 @@ HOST = "127.0.0.1"
 Script = Callable[[str, int], str]
 
 
-class LogServer:
+class LogServer(InBackground):
     """Serves the logs of all pods of a node; `open` is the number of those that are followed."""
 
     def __init__(self, user: UserClient, node: str, script: Script, every: float) -> None:
@@ -34,11 +33,6 @@ class LogServer:
             "daemonEndpoints": {"kubeletEndpoint": {"Port": self._port}},
         }
         user.call("POST", "/api/v1/nodes", {"metadata": {"name": node}, "status": status})
-
-    @classmethod
-    def start(cls, user: UserClient, node: str, script: Script, every: float) -> AbstractContextManager[Self]:
-        """One in the background."""
-        return in_background(cls(user, node, script, every))
 
     async def __aenter__(self) -> Self:
         application = web.Application()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Self
 
@@ -15,7 +14,7 @@ import yaml
 
 from testbed.places import written
 
-from .background import in_background
+from .background import InBackground
 
 #: The number of bytes that are read at once.
 PIECE = 16384
@@ -29,7 +28,7 @@ egressSelections:
 """
 
 
-class TcpProxy:
+class TcpProxy(InBackground):
     """Listens on a port of its own and forwards to `target`.
 
     Everything arrives `delay` seconds late, and at most `rate` bytes a second pass both ways together, unless it is 0.
@@ -44,11 +43,6 @@ class TcpProxy:
         self.passed = 0
         self._free = 0.0
         self._writers: set[asyncio.StreamWriter] = set()
-
-    @classmethod
-    def start(cls, target: int, *, delay: float = 0, rate: float = 0) -> AbstractContextManager[Self]:
-        """One in the background."""
-        return in_background(cls(target, delay=delay, rate=rate))
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()

@@ -6,13 +6,10 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from . import pod_statuses
-from .background import in_background
 from .fake_kubelet import bind, remove, set_status
 from .live_pods import POD_ENDED, LivePods
 from .user_client import Refused
@@ -43,11 +40,6 @@ class TimedKubelet(LivePods):
         self._times = times
         self._times_by_uid: dict[str, Times] = {}
         self._tasks: dict[str, asyncio.Task] = {}
-
-    @classmethod
-    def start(cls, kubeconfig: Path, namespace: str, times: Callable[[str], Times]) -> AbstractContextManager[Self]:
-        """One in the background."""
-        return in_background(cls(kubeconfig, namespace, times))
 
     async def __aexit__(self, *_: object) -> None:
         for task in self._tasks.values():

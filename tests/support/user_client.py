@@ -1,29 +1,23 @@
-"""A user's requests to a real API server, blocking or async; independent of the operator's own client."""
+"""A user's requests to a real API server, blocking or async; only kubeconfigs are read as the operator reads them."""
 
 from __future__ import annotations
 
 import asyncio
-import atexit
-import base64
+import contextlib
 import json
-import ssl
-import tempfile
-import threading
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from functools import cache
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self
 
 import aiohttp
 import orjson
 import urllib3
-import yaml
 
-from testbed.certificates import client_tls
+from trainshed.client.kubeconfig import find_credentials
 
 from .audit import api_fields
 from .jobs import KINDS
@@ -31,7 +25,9 @@ from .jobs import KINDS
 GROUP = "/apis/kubeflow.org/v1"
 MERGE = "application/merge-patch+json"
 #: The status of a server that is busy, or has just got another definition of a kind.
-BUSY = 429
+BUSY = HTTPStatus.TOO_MANY_REQUESTS
+#: Those of one that does not know the version from which a watch is to begin: an old one, or one to come.
+UNKNOWN_VERSION = (HTTPStatus.GONE, HTTPStatus.GATEWAY_TIMEOUT)
 #: The API groups of jobs and of the objects that tests read.
 PREFIXES = {
     "pods": "/api/v1",
@@ -59,72 +55,15 @@ class Refused(Exception):
         return str(self).replace('Invalid value: "object": ', "Invalid value: ")
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """The server of a kubeconfig, and the files of its certificates."""
-
-    server: str
-    authority: str | None
-    certificate: str | None
-    key: str | None
-
-    @classmethod
-    def read(cls, kubeconfig: Path) -> Self:
-        """The access of the current context."""
-        config = yaml.safe_load(kubeconfig.read_text())
-        context = _named(config["contexts"], config["current-context"])["context"]
-        cluster = _named(config["clusters"], context["cluster"])["cluster"]
-        user = _named(config["users"], context["user"])["user"]
-        certificates = _file(user, "client-certificate"), _file(user, "client-key")
-        return cls(cluster["server"], _file(cluster, "certificate-authority"), *certificates)
-
-    def tls(self) -> ssl.SSLContext | None:
-        """Return the TLS settings, or None for a kubeconfig without certificates."""
-        if not (self.authority and self.certificate and self.key):
-            return None
-        return client_tls(self.authority, self.certificate, self.key)
-
-
-class Watch:
-    """A watch of one kind of object in a namespace. Another thread may end it."""
-
-    def __init__(self, response: urllib3.BaseHTTPResponse) -> None:
-        self._response = response
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._response.close()
-
-    def follow(self, on_change: Callable[[], None]) -> None:
-        """Call a function for what has changed, until the watch ends."""
-        while self._response.read1():
-            on_change()
-
-    def end(self) -> None:
-        """End the watch, if it has not ended yet."""
-        with self._lock:
-            if not self._response.closed:
-                self._response.shutdown()
-
-
 class UserClient:
     """Requests with the credentials of a kubeconfig, in one namespace; `group` is where the jobs are."""
 
     def __init__(self, kubeconfig: Path, namespace: str, group: str = GROUP) -> None:
-        access = Access.read(kubeconfig)
-        self.namespace = namespace
+        credentials = find_credentials(str(kubeconfig))
+        self.kubeconfig, self.namespace = kubeconfig, namespace
         self._group = group
-        self._server = access.server
-        self._http = urllib3.PoolManager(
-            maxsize=64,
-            retries=False,
-            timeout=30,
-            ssl_context=access.tls(),
-        )
+        self._server = credentials.server
+        self._http = urllib3.PoolManager(maxsize=64, retries=False, timeout=30, ssl_context=credentials.tls())
 
     @classmethod
     def somewhere(cls, kubeconfig: Path, group: str = GROUP, *, named: str = "t") -> Self:
@@ -146,7 +85,6 @@ class UserClient:
         return self._http.request(verb, self._server + path, body=data, headers={"Content-Type": kind})
 
     def find(self, path: str) -> dict | None:
-        """The object at a path, or None."""
         try:
             return self.call("GET", path)
         except Refused as refused:
@@ -154,11 +92,12 @@ class UserClient:
                 return None
             raise
 
-    def watch(self, plural: str) -> Watch:
-        """Watch core objects, beginning with those that exist."""
-        path = f"{self._core(plural)}?watch=true&timeoutSeconds=300"
-        timeout = urllib3.Timeout(connect=30, read=None)
-        return Watch(self._http.request("GET", self._server + path, preload_content=False, timeout=timeout))
+    def serves(self, path: str) -> bool:
+        """Return whether the server has a kind of objects at this path."""
+        try:
+            return "items" in self.call("GET", path)
+        except Refused:
+            return False
 
     def make_namespace(self) -> None:
         """Create the user's own namespace."""
@@ -166,27 +105,21 @@ class UserClient:
         eventually(lambda: self.find(f"{self._core('serviceaccounts')}/default"), 30)
 
     def create(self, job: dict) -> dict:
-        """Create a job of any kind."""
         return self.call("POST", self._jobs(job["kind"]), job)
 
     def job(self, kind: str, name: str) -> dict | None:
-        """A job as it is now, or None."""
         return self.find(f"{self._jobs(kind)}/{name}")
 
     def jobs(self, kind: str) -> list[dict]:
-        """All jobs of a kind."""
         return self.call("GET", self._jobs(kind))["items"]
 
     def patch_job(self, kind: str, name: str, patch: dict) -> dict:
-        """Merge a patch into a job."""
         return self.call("PATCH", f"{self._jobs(kind)}/{name}", patch, MERGE)
 
     def delete_job(self, kind: str, name: str) -> None:
-        """Delete a job."""
         self.call("DELETE", f"{self._jobs(kind)}/{name}")
 
     def delete_jobs(self) -> None:
-        """Delete all jobs of all kinds."""
         for kind in KINDS:
             self.call("DELETE", self._jobs(kind))
 
@@ -200,7 +133,6 @@ class UserClient:
         return sorted(self.call("GET", self._core("pods") + label)["items"], key=lambda pod: pod["metadata"]["name"])
 
     def pod(self, name: str) -> dict | None:
-        """A pod, or None."""
         return self.find(f"{self._core('pods')}/{name}")
 
     def refusal(self, path: str, body: dict) -> str:
@@ -212,20 +144,16 @@ class UserClient:
         return ""
 
     def make(self, plural: str, body: dict) -> dict:
-        """Create a core object."""
         return self.call("POST", self._core(plural), body)
 
     def delete(self, plural: str, name: str, grace: int | None = None) -> None:
-        """Delete a core object."""
         options = {} if grace is None else {"gracePeriodSeconds": grace}
         self.call("DELETE", f"{self._core(plural)}/{name}", options)
 
     def set_pod_status(self, name: str, status: dict) -> None:
-        """Set the status of a pod, as a kubelet does."""
         self.call("PATCH", f"{self._core('pods')}/{name}/status", {"status": status}, MERGE)
 
     def bind(self, name: str, node: str) -> None:
-        """Bind a pod to a node, as a scheduler does."""
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
         self.call("POST", f"{self._core('pods')}/{name}/binding", body)
@@ -268,10 +196,10 @@ class AsyncClient:
     """The same without blocking: a connection pool with the credentials of a kubeconfig, for all namespaces."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        access = Access.read(kubeconfig)
-        self.url = access.server
+        credentials = find_credentials(str(kubeconfig))
+        self.url = credentials.server
         self.session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=access.tls() or True),
+            connector=aiohttp.TCPConnector(limit=0, ssl=credentials.tls() or True),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
             read_bufsize=2**20,
         )
@@ -298,7 +226,6 @@ class AsyncClient:
                 await asyncio.sleep(0.5)
 
     async def merge(self, path: str, patch: Mapping[str, object]) -> dict:
-        """Merge a patch into an object."""
         return await self.call("PATCH", path, patch, MERGE)
 
     @asynccontextmanager
@@ -318,6 +245,29 @@ class AsyncClient:
                 raise Refused(response.status, "watch")
             async for line in split(response.content):
                 yield line
+
+    async def changes(self, path: str, version: str = "") -> AsyncIterator[tuple[str, dict]]:
+        """The type and the object of each change, from a version on; after an outage it goes on where it was.
+
+        It ends if the server does not know that version any more. Without a version it begins, then and at first, with
+        what there is: a store may have been put back to an earlier version.
+        """
+        while True:
+            query = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": version}
+            with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):
+                try:
+                    async with contextlib.aclosing(self.lines(path, query)) as lines:
+                        async for line in lines:
+                            event = orjson.loads(line)
+                            if event["type"] == "ERROR":
+                                return
+                            version = version and event["object"]["metadata"]["resourceVersion"]
+                            if event["type"] != "BOOKMARK":
+                                yield event["type"], event["object"]
+                except Refused as refused:
+                    if refused.code in UNKNOWN_VERSION:
+                        return
+            await asyncio.sleep(0.2)
 
 
 async def split(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
@@ -364,24 +314,3 @@ def _parsed(status: int, content: bytes) -> dict:
     if status >= 400:
         raise Refused(status, found.get("message", ""))
     return found
-
-
-def _named(items: list[dict], name: str) -> dict:
-    return next(item for item in items if item["name"] == name)
-
-
-def _file(holder: dict, key: str) -> str | None:
-    if key in holder:
-        return holder[key]
-    if f"{key}-data" not in holder:
-        return None
-    return _pem(holder[f"{key}-data"])
-
-
-@cache
-def _pem(data: str) -> str:
-    """The path of a file with this base64 text decoded; it is removed when the process ends."""
-    with tempfile.NamedTemporaryFile("wb", prefix="trainshed-", suffix=".pem", delete=False) as file:
-        file.write(base64.b64decode(data))
-    atexit.register(Path(file.name).unlink, missing_ok=True)
-    return file.name

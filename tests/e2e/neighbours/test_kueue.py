@@ -53,7 +53,7 @@ def queues(kueue: None, user: UserClient) -> Iterator[Callable[..., Queues]]:
 @pytest.fixture
 def watch(kubeconfig: str, user: UserClient) -> Watch:
     """Watches the pods of the test's namespace."""
-    return lambda: LivePods.watch(Path(kubeconfig), user.namespace)
+    return lambda: LivePods.start(Path(kubeconfig), user.namespace)
 
 
 def queued(kind: str, name: str, command: list[str] = SHORT, **fields: object) -> dict:
