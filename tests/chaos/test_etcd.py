@@ -16,7 +16,7 @@ from support import FakeKubelet, Operator, Refused, UserClient
 from support.audit_log import requests
 from support.jobs import pytorchjob, tfjob
 from support.kubectl import kubectl_file
-from support.planes import CRDS, served
+from support.planes import CRDS
 from support.pods import uids
 from support.tcp_proxy import TcpProxy
 from support.user_client import always, eventually
@@ -207,7 +207,7 @@ def test_a_crd_may_be_deleted_and_created_again(second_server: ControlPlane, sec
             lambda: second_user.state("PyTorchJob", "new") == second_user.state("PyTorchJob", "stays") == "Running"
         )
         kubectl_file(second_server, "apply", TFJOBS)
-        eventually(lambda: served(second_user, "TFJob"), 30)
+        eventually(lambda: second_user.serves(second_user.path("TFJob", "")), 30)
         second_user.create(tfjob("goes", Worker=2))
         runs(second_user, "goes")
     assert operator.alive

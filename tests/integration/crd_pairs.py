@@ -24,7 +24,7 @@ class CrdPairs:
             for side, crd in zip(SIDES, (theirs, own), strict=True):
                 self._install(side, crd)
         paths = [self._path(side, version, plural) for (version, _), plural in self._plurals.items() for side in SIDES]
-        eventually(lambda: all(map(self._served, paths)), 60)
+        eventually(lambda: all(map(self._user.serves, paths)), 60)
 
     def stored(self, side: str, job: Mapping[str, Any]) -> dict[str, Any]:
         """Return what would be stored of a job; raises `Refused`."""
@@ -54,13 +54,6 @@ class CrdPairs:
     def _path(self, side: str, api_version: str, plural: str) -> str:
         version = api_version.partition("/")[2]
         return f"/apis/{_group(side, version)}/{version}/namespaces/default/{plural}"
-
-    def _served(self, path: str) -> bool:
-        try:
-            self._user.call("GET", path)
-        except Refused:
-            return False
-        return True
 
 
 def _group(side: str, version: str) -> str:

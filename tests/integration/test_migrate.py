@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from support import FakeKubelet, UserClient, v1
 from support.jobs import pytorchjob, tfjob
-from support.user_client import Refused, eventually
+from support.user_client import eventually
 from support.v1_jobs import ALL, DECIDES, V1_JOBS, conditions_of, create_v1_jobs
 from testbed.binaries import binary
 from testbed.control_plane import ControlPlane
@@ -31,7 +31,7 @@ def plane(tmp_path: Path) -> Iterator[ControlPlane]:
         v1.install(user)
         v1.bind(user, "training-operator", "training-operator")
         v1.deploy(user, "--gang-scheduler-name=", "--webhook-server-port=9443", "-zap-log-level=2")
-        eventually(lambda: all(_served(user, found["kind"]) for found, _ in V1_JOBS.values()))
+        eventually(lambda: all(user.serves(user.path(found["kind"], "")) for found, _ in V1_JOBS.values()))
         yield plane
 
 
@@ -39,13 +39,6 @@ def plane(tmp_path: Path) -> Iterator[ControlPlane]:
 def user(plane: ControlPlane) -> UserClient:
     """A user in a namespace of its own."""
     return UserClient.somewhere(plane.kubeconfig)
-
-
-def _served(user: UserClient, kind: str) -> bool:
-    try:
-        return user.jobs(kind) == []
-    except Refused:
-        return False
 
 
 def kubectl(plane: ControlPlane, *words: object) -> str:

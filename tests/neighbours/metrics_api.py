@@ -7,14 +7,13 @@ HorizontalPodAutoscalers to the subresource `scale` of the job.
 from __future__ import annotations
 
 import base64
-import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
+from support.served import JsonHandler, served
 from support.tcp_proxy import ServiceProxy
 from support.user_client import UserClient, eventually
 from testbed.control_plane import ControlPlane
@@ -41,33 +40,18 @@ class MetricsApi:
         """Serve it, and register it with the API server."""
         api = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(JsonHandler, BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 path, _, query = self.path.partition("?")
                 if not path.startswith(PATH):
                     self.send_error(HTTPStatus.NOT_FOUND)  # the API server also asks for an OpenAPI document
                     return
-                body = json.dumps(DISCOVERY if path == PATH else api.pod_metrics(path, query)).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                """Log nothing."""
+                self.respond(200, DISCOVERY if path == PATH else api.pod_metrics(path, query))
 
         self._plane.authority.sign("metrics-api", "metrics-api", hosts=(HOST,))
-        context = self._plane.authority.server_tls("metrics-api")
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            self._register(services, server.server_port)
+        with served(Handler, self._plane.authority.server_tls("metrics-api")) as address:
+            self._register(services, int(address.rpartition(":")[2]))
             yield
-        finally:
-            server.shutdown()
-            server.server_close()
 
     def pod_metrics(self, path: str, query: str) -> dict:
         """Return the metrics of the running pods that a request selects."""

@@ -16,11 +16,12 @@ from support import FakeKubelet, UserClient, v1
 from support.background import in_background
 from support.operator import Operators
 from support.tcp_proxy import ServiceProxy
-from support.training_operator import PATIENCE, TrainingOperator
 from support.user_client import Refused, eventually
 from support.v1_jobs import ALL, DECIDES, ENDED, V1_JOBS, conditions_of
 from testbed.binaries import binary
 from testbed.control_plane import ControlPlane
+
+from .training_operator import PATIENCE, TrainingOperator
 
 #: The names of Open Data Hub: that of the service account in OpenShift AI is too long for a certificate here.
 OPENSHIFT = ("opendatahub", "kubeflow-training-operator")

@@ -17,7 +17,7 @@ from testbed.processes import Process
 from testbed.releases import minor_version, program
 
 from .kubectl import kubectl_file
-from .user_client import Refused, UserClient, eventually
+from .user_client import UserClient, eventually
 
 #: The API of Kubernetes' own gang scheduling in this run's release, and the feature gates that it needs.
 KUBERNETES_API, KUBERNETES_GATES = (
@@ -133,14 +133,7 @@ def install(plane: ControlPlane, crds: Path) -> None:
     for path in sorted(crds.glob("*.yaml")) if crds.is_dir() else (crds,):
         spec = yaml.safe_load(path.read_text())["spec"]
         served = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
-        eventually(lambda served=served: _answers(user, served), 60)
-
-
-def _answers(user: UserClient, path: str) -> bool:
-    try:
-        return "items" in user.call("GET", path)
-    except Refused:
-        return False
+        eventually(lambda served=served: user.serves(served), 60)
 
 
 @contextmanager

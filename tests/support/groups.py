@@ -10,7 +10,7 @@ import yaml
 
 from testbed.control_plane import ControlPlane
 
-from .user_client import MERGE, Refused, UserClient, eventually
+from .user_client import MERGE, UserClient, eventually
 
 HERE = Path(__file__).parent / "podgroups"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -26,11 +26,11 @@ def defined_groups(plane: ControlPlane) -> Iterator[None]:
     found = [Groups(user, f"{one['spec']['group']}/{one['spec']['versions'][0]['name']}") for one in definitions]
     for definition, groups in zip(definitions, found, strict=True):
         user.call("POST", DEFINITIONS, definition)
-        eventually(groups.served)
+        eventually(lambda groups=groups: user.serves(groups.path))
     yield
     for definition, groups in zip(definitions, found, strict=True):
         user.call("DELETE", f"{DEFINITIONS}/{definition['metadata']['name']}")
-        eventually(lambda groups=groups: not groups.served(), 30)
+        eventually(lambda groups=groups: not user.serves(groups.path), 30)
 
 
 class Groups:
@@ -41,23 +41,13 @@ class Groups:
         self.path = f"/apis/{api}/namespaces/{user.namespace}/podgroups"
         self._volcano = "volcano" in api
 
-    def served(self) -> bool:
-        """Return whether the API server serves them."""
-        try:
-            return self.user.call("GET", self.path)["items"] == []
-        except Refused:
-            return False
-
     def get(self, name: str) -> dict | None:
-        """A group, or None."""
         return self.user.find(f"{self.path}/{name}")
 
     def spec(self, name: str) -> dict:
-        """The spec of a group, once it exists."""
         return eventually(lambda: self.get(name))["spec"]
 
     def set_phase(self, name: str, phase: str, *conditions: dict) -> None:
-        """Set the status of a group, as the scheduler does."""
         eventually(lambda: self.get(name))
         path = f"{self.path}/{name}" if self._volcano else f"{self.path}/{name}/status"
         self.user.call("PATCH", path, {"status": {"phase": phase, "conditions": list(conditions)}}, MERGE)

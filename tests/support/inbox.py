@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 
-from .served import served
+from .served import JsonHandler, served
 
 
 @contextmanager
@@ -15,9 +15,9 @@ def inbox() -> Iterator[tuple[str, list[dict]]]:
     """Yield the URL of the webhook, and what it has got."""
     got: list[dict] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(JsonHandler, BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            got.append(json.loads(self.read()))
             self.send_response(204)
             self.end_headers()
 

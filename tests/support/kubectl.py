@@ -24,10 +24,14 @@ class Kubectl:
         self.command = [str(binary("kube", "kubectl")), "--kubeconfig", kubeconfig]
         self.command += ["--namespace", namespace] if namespace else []
 
-    def __call__(self, *words: str, timeout: float = 60, text: str = "") -> str:
-        """Return its output; raise an error if it fails. `text` is its standard input."""
+    def run(self, *words: str, timeout: float = 60, text: str = "") -> subprocess.CompletedProcess[str]:
+        """Run it; `text` is its standard input."""
         command = [*self.command, *words]
-        result = subprocess.run(command, check=False, input=text, capture_output=True, text=True, timeout=timeout)
+        return subprocess.run(command, check=False, input=text, capture_output=True, text=True, timeout=timeout)
+
+    def __call__(self, *words: str, timeout: float = 60, text: str = "") -> str:
+        """Return its output; raise an error if it fails."""
+        result = self.run(*words, timeout=timeout, text=text)
         assert result.returncode == 0, f"kubectl {' '.join(words)}: {result.stderr}"
         return result.stdout
 
@@ -38,18 +42,15 @@ class Kubectl:
 
 def kubectl(server: ControlPlane, user: UserClient, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
     """Run kubectl in the user's namespace; `text` is its standard input."""
-    command = [str(binary("kube", "kubectl")), "--kubeconfig", str(server.kubeconfig), "-n", user.namespace, *words]
-    return subprocess.run(command, input=text, check=False, capture_output=True, text=True)
+    return Kubectl(str(server.kubeconfig), user.namespace).run(*words, timeout=PATIENCE, text=text)
 
 
 def kubectl_file(server: ControlPlane, verb: str, file: Path) -> None:
-    """Apply, replace or delete what is in a file or folder; raises an error if that fails."""
-    command = [binary("kube", "kubectl"), "--kubeconfig", server.kubeconfig, verb, "-f", file]
-    subprocess.run([str(word) for word in command], check=True, capture_output=True, timeout=300)
+    """Apply, replace or delete what is in a file or folder."""
+    Kubectl(str(server.kubeconfig))(verb, "-f", str(file), timeout=PATIENCE)
 
 
 def kustomized(folder: Path) -> list[dict]:
     """The objects that `kubectl kustomize` makes of a folder."""
-    command = [str(binary("kube", "kubectl")), "kustomize", str(folder)]
-    rendered = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    rendered = Kubectl("")("kustomize", str(folder), timeout=PATIENCE)
     return [item for item in yaml.load_all(rendered, yaml.CSafeLoader) if item]

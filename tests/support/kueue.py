@@ -15,13 +15,12 @@ from typing import Any, Self
 
 import yaml
 
-from testbed.binaries import binary
 from testbed.control_plane import ControlPlane
 from testbed.neighbours import neighbour_binary, source_tree
 from testbed.ports import free_port
 from testbed.processes import Process
 
-from .kubectl import kustomized
+from .kubectl import PATIENCE, Kubectl, kustomized
 from .tcp_proxy import ServiceProxy
 from .user_client import Refused, UserClient, eventually
 
@@ -76,7 +75,6 @@ class Kueue:
 
     @property
     def log(self) -> Path:
-        """Where it writes."""
         return self._process.log
 
     def install(self) -> None:
@@ -88,7 +86,7 @@ class Kueue:
         self._config = yaml.safe_load(config["data"]["controller_manager_config.yaml"])
         path = self._folder / "kueue.yaml"
         path.write_text(yaml.dump_all(found, Dumper=yaml.CSafeDumper))
-        _kubectl("--kubeconfig", self._plane.kubeconfig, "apply", "--server-side", "-f", path)
+        Kubectl(str(self._plane.kubeconfig))("apply", "--server-side", "-f", str(path), timeout=PATIENCE)
         service = self.admin.call("GET", f"/api/v1/namespaces/{NAMESPACE}/services/kueue-webhook-service")
         self._services.backends[f"{service['spec']['clusterIP']}:443"] = self._ports["webhook"]
         if self.is_visible:
@@ -108,25 +106,22 @@ class Kueue:
     def start(self, **settings: object) -> None:
         """Start it, and wait until it is ready: until its Lease is its own and its webhooks answer."""
         program = neighbour_binary("kueue", "kueue")  # the first time it is built, which takes minutes
-        threading.Thread(target=self._mount_certificates, daemon=True).start()
+        mount_later(self.admin, "kueue-webhook-server-cert", self._certificates)
         command = [program, f"--config={self._write_config(settings)}", "--zap-log-level=2"]
         account = self._plane.kubeconfig_for(ACCOUNT, ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"))
         flags = [f"--kubeconfig={account}"] + ([] if self.is_visible else ["--feature-gates=VisibilityOnDemand=false"])
         inside = _with_root(self._folder) if self.is_visible else []
         self._process.start([*inside, *command, *flags], tied=True)
-        self._process.wait(self._ready, TAKEOVER)
+        self._process.wait(lambda: is_ready(self._ports["health"]), TAKEOVER)
         eventually(self._leads, TAKEOVER)
 
     def kill(self) -> None:
-        """Kill it without a warning."""
         self._process.stop(signal.SIGKILL)
 
     def stop(self) -> None:
-        """End it."""
         self._process.stop()
 
     def restart(self, **settings: object) -> None:
-        """Start it with other settings."""
         self.stop()
         self.start(**settings)
 
@@ -144,20 +139,6 @@ class Kueue:
         path = self._folder / "kueue-config.yaml"
         path.write_text(yaml.safe_dump(changed | settings))
         return path
-
-    def _mount_certificates(self) -> None:
-        """Write the Secret that Kueue fills into files, as a kubelet does for a volume."""
-        path = f"/api/v1/namespaces/{NAMESPACE}/secrets/kueue-webhook-server-cert"
-        data = eventually(lambda: self.admin.call("GET", path).get("data"), TAKEOVER)
-        for name, content in data.items():
-            (self._certificates / name).write_bytes(base64.b64decode(content))
-
-    def _ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._ports['health']}/readyz", timeout=2) as answer:
-                return answer.status == 200
-        except OSError:
-            return False
 
     def _leads(self) -> bool:
         """Whether the webhooks answer and the controllers run: a new LocalQueue gets a status."""
@@ -218,8 +199,27 @@ class Queues:
 
 
 def manifests() -> list[dict]:
-    """The objects of its own manifests."""
     return kustomized(source_tree("kueue") / "config" / "default")
+
+
+def mount_later(admin: UserClient, secret: str, folder: Path) -> None:
+    """Write a Secret into files, as a kubelet does for a volume, once the program has filled it."""
+
+    def mount() -> None:
+        path = f"/api/v1/namespaces/{admin.namespace}/secrets/{secret}"
+        for name, content in eventually(lambda: admin.call("GET", path).get("data"), PATIENCE).items():
+            (folder / name).write_bytes(base64.b64decode(content))
+
+    threading.Thread(target=mount, daemon=True).start()
+
+
+def is_ready(port: int) -> bool:
+    """Whether the program with its health probes at this port says that it is ready."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
 
 
 def _with_root(folder: Path) -> list[str]:
@@ -231,8 +231,3 @@ def _with_root(folder: Path) -> list[str]:
 
 def _may_change_root(folder: Path) -> bool:
     return subprocess.run([*_with_root(folder), "true"], capture_output=True, timeout=60, check=False).returncode == 0
-
-
-def _kubectl(*words: str | Path) -> str:
-    command = [str(word) for word in (binary("kube", "kubectl"), *words)]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout

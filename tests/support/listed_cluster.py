@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from .served import served, written_kubeconfig
+from .served import JsonHandler, served, written_kubeconfig
 
 #: By the last part of a path: the objects of a list, in all namespaces, a whole answer, or the HTTP status of an empty
 #: one; None if it is refused.
@@ -25,45 +24,33 @@ def listed_cluster(
     `created` are the answers to what is created, by the plural, and to what is patched, by the name.
     """
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(JsonHandler, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            """Answer with the objects of the kind; refuse if there is None."""
-            plural = urlsplit(self.path).path.rpartition("/")[2]
-            found = objects.get(plural, ())
+            found = objects.get(self.last(), ())
             if found is None:
                 self.refuse()
             elif isinstance(found, int):
                 self.respond(found, {})
-            elif isinstance(found, dict | str):
-                self.respond(200, found)
             else:
-                self.respond(200, {"metadata": {}, "items": list(found)})
+                self.respond(200, found if isinstance(found, dict | str) else {"metadata": {}, "items": list(found)})
+
+        def last(self) -> str:
+            """Return the last part of the path: a plural, or the name of an object."""
+            return urlsplit(self.path).path.rpartition("/")[2]
 
         def refuse(self) -> None:
-            """Refuse."""
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self.read()
             self.respond(403, {"reason": "Forbidden", "message": message})
 
         def do_POST(self) -> None:
-            """Answer to what is created or patched, or refuse."""
-            answer = (created or {}).get(urlsplit(self.path).path.rpartition("/")[2])
-            if answer is None:
-                self.refuse()
-            else:
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if answer := (created or {}).get(self.last()):
+                self.read()
                 self.respond(*answer)
+            else:
+                self.refuse()
 
         do_PATCH = do_POST  # noqa: N815 - the names are http.server's
         do_DELETE = refuse  # noqa: N815
-
-        def respond(self, code: int, body: dict | str) -> None:
-            """Send JSON, or text."""
-            content = (body if isinstance(body, str) else json.dumps(body)).encode()
-            self.send_response(code)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
 
     with served(Handler) as address:
         yield written_kubeconfig(folder, address)

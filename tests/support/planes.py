@@ -9,7 +9,7 @@ from pathlib import Path
 from testbed.control_plane import ControlPlane
 
 from .kubectl import kubectl_file
-from .user_client import KINDS, Refused, UserClient, eventually
+from .user_client import KINDS, UserClient, eventually
 
 CRDS = Path(__file__).parents[2] / "crds"
 #: The path of MPIJobs of v2beta1.
@@ -26,7 +26,7 @@ def ready_control_plane(
     with plane:
         kubectl_file(plane, "apply", CRDS)
         user = UserClient(plane.kubeconfig, "default")
-        eventually(lambda: all(served(user, kind) for kind in KINDS), 60)
+        eventually(lambda: all(user.serves(user.path(kind, "")) for kind in KINDS), 60)
         yield plane
 
 
@@ -35,12 +35,4 @@ def change_to_v2beta1(plane: ControlPlane) -> None:
     kubectl_file(plane, "delete", CRDS / "kubeflow.org_mpijobs.yaml")
     kubectl_file(plane, "apply", CRDS / "v2beta1")
     user = UserClient(plane.kubeconfig, "default", V2BETA1)
-    eventually(lambda: served(user, "MPIJob"), 30)
-
-
-def served(user: UserClient, kind: str) -> bool:
-    """Return whether the server serves this kind of job."""
-    try:
-        return user.jobs(kind) == []
-    except Refused:
-        return False
+    eventually(lambda: user.serves(user.path("MPIJob", "")), 30)

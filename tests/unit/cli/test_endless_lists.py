@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from support.predictions import pytorch_document
-from support.served import served, written_kubeconfig
+from support.served import JsonHandler, served, written_kubeconfig
 from trainshed.cli import cli
 from trainshed.client import lists
 
@@ -47,21 +47,13 @@ def endless_lists(folder: Path) -> Iterator[Path]:
     """Yield the kubeconfig of a server that says of each page of a list, which is empty, that another one follows."""
     tokens = count()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(JsonHandler, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             page = {"metadata": {"resourceVersion": "1", "continue": f"token-{next(tokens)}"}, "items": []}
-            content = json.dumps(ANSWERS.get(urlsplit(self.path).path, page)).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.respond(200, ANSWERS.get(urlsplit(self.path).path, page))
 
         def do_POST(self) -> None:
-            self.send_response(201)
-            content = self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.respond(201, self.read().decode())
 
     with served(Handler) as address:
         yield written_kubeconfig(folder, address)

@@ -9,11 +9,10 @@ import signal
 import ssl
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from support.local_runs import SOON, a_job
+from support.served import served
 from trainshed.cli.download import NOT_SENT, DownloadError, download
 
 
@@ -71,20 +71,12 @@ def server(tmp_path: Path, monkeypatch) -> Iterator[str]:
                     self.wfile.write(b"#")
                     time.sleep(0.1)
 
-        def log_message(self, *args):
-            pass
-
     file = certificate(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
-        found.socket = context.wrap_socket(found.socket, server_side=True)
-        thread = threading.Thread(target=found.serve_forever)
-        thread.start()
-        yield f"https://127.0.0.1:{found.server_port}"
-        found.shutdown()
-        thread.join()
+    with served(Handler, context) as address:
+        yield address
 
 
 def words(folder: Path, source: str, *more: str) -> list[str]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import threading
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,15 +9,14 @@ from typing import Self
 
 import yaml
 
+from support.kubectl import Kubectl, kustomized
+from support.kueue import UNSHARE, is_ready, mount_later
+from support.tcp_proxy import ServiceProxy
+from support.user_client import UserClient
 from testbed.binaries import binary, module_folder
 from testbed.control_plane import ControlPlane
 from testbed.ports import free_port
 from testbed.processes import Process
-
-from .kubectl import Kubectl, kustomized
-from .kueue import UNSHARE
-from .tcp_proxy import ServiceProxy
-from .user_client import UserClient, eventually
 
 GROUP = "training-operator"
 #: Seconds until its webhooks answer, on a machine with much else to do.
@@ -68,11 +64,9 @@ class TrainingOperator:
 
     @property
     def log(self) -> Path:
-        """Where it writes."""
         return self._process.log
 
     def stop(self) -> None:
-        """End it, as the end of its pod does."""
         self._process.stop()
 
     def _install(self, overlay: str, named: tuple[str, str] | None) -> None:
@@ -98,23 +92,9 @@ class TrainingOperator:
         command += ["env", f"KUBECONFIG={account}", f"MY_POD_NAMESPACE={self.namespace}", str(program)]
         command += ["--metrics-bind-address=0", f"--health-probe-bind-address=127.0.0.1:{self._health}"]
         command += [f"--webhook-server-port={self._port}", f"--webhook-service-name={self.name}"]
-        threading.Thread(target=self._mount, args=(certificates,), daemon=True).start()
+        mount_later(UserClient(self._plane.kubeconfig, self.namespace), f"{GROUP}-webhook-cert", certificates)
         self._process.start(command, tied=True)
-        self._process.wait(self._ready, PATIENCE)
-
-    def _mount(self, folder: Path) -> None:
-        """Write the Secret that it fills into files, as a kubelet does for a volume."""
-        admin = UserClient(self._plane.kubeconfig, self.namespace)
-        path = f"/api/v1/namespaces/{self.namespace}/secrets/{GROUP}-webhook-cert"
-        for name, content in eventually(lambda: admin.call("GET", path).get("data"), PATIENCE).items():
-            (folder / name).write_bytes(base64.b64decode(content))
-
-    def _ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._health}/readyz", timeout=2) as answer:
-                return answer.status == 200
-        except OSError:
-            return False
+        self._process.wait(lambda: is_ready(self._health), PATIENCE)
 
 
 def _renamed(item: dict, namespace: str, name: str) -> dict:
