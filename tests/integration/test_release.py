@@ -19,10 +19,11 @@ from support import FakeKubelet, UserClient
 from support.jobs import KINDS, smallest
 from support.kubectl import Kubectl, kubectl
 from support.release import NAME, Helm
-from support.rolled import PATIENCE, RolledReplicas
 from support.user_client import eventually
 from testbed.control_plane import ControlPlane
 from testbed.places import ROOT, alone, state
+
+from .rolled import PATIENCE, RolledReplicas
 
 VERSION = "99.0.0"
 #: Go's names of processors.

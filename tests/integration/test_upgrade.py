@@ -16,10 +16,11 @@ from support.jobs import KINDS, job
 from support.log_server import LogServer
 from support.pods import names
 from support.release import HOME, NAME
-from support.rolled import RolledReplicas
 from support.user_client import Refused, eventually
 from testbed.binaries import binary
 from testbed.control_plane import ControlPlane
+
+from .rolled import RolledReplicas
 
 PAGE = ROOT / "docs" / "operations.md"
 WITHIN = 300

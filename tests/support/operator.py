@@ -53,13 +53,11 @@ class Operator:
 
     @property
     def pid(self) -> int:
-        """The id of its process."""
         assert self._process is not None
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """True if the process runs."""
         return self._process is not None and self._process.poll() is None
 
     async def ended(self) -> int:
@@ -75,12 +73,10 @@ class Operator:
         return self._process.wait(within)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
         assert self._process is not None
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """Kill it."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
@@ -127,12 +123,14 @@ class Operators:
         self._folder = folder
         self._begun: list[Operator] = []
 
-    def begin(self, kubeconfig: Path, *flags: str, program: tuple[str, ...] = (), wait: bool = True) -> Operator:
-        """One more, with another program if one is named."""
+    def begin(
+        self, kubeconfig: Path, *flags: str, program: tuple[str, ...] = (), wait: bool = True, **environment: str
+    ) -> Operator:
+        """One more, with another program if one is named, and with variables."""
         folder = self._folder / f"operator-{len(self._begun)}"
         folder.mkdir()
         operator = Operator(kubeconfig, folder, *flags)
-        operator.program = program or operator.program
+        operator.program, operator.environment = program or operator.program, environment
         self._begun.append(operator)
         return operator.start(wait=wait)
 

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from support.metric_reader import all_metrics
+from .metric_reader import all_metrics
 
 #: Units and the base units that promlint requires instead.
 UNITS = {

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.metric_reader import families, labels
 from trainshed.controller.metrics import COUNTERS, FAILURE_CLASSES, LABELS, STATES
 from trainshed.frameworks import FRAMEWORKS
+
+from .metric_reader import families, labels
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ROOT / "charts" / "trainshed" / "files"

@@ -15,13 +15,14 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from support.fake_engine import installed
 from support.local_runs import SOON, a_job, permitted
 from trainshed.cli import cli
 from trainshed.drill.faults import QUICK
 from trainshed.drill.outcome import DrillOutcome
 
-TRAINING = Path(__file__).parents[2] / "support/drilled/training.py"
+from .fake_engine import installed
+
+TRAINING = Path(__file__).parent / "drilled/training.py"
 CLAIM = {"name": "checkpoints", "persistentVolumeClaim": {"claimName": "checkpoints"}}
 
 

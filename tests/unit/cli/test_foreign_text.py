@@ -13,10 +13,11 @@ import yaml
 from click import ClickException
 from click.testing import CliRunner
 
-from support.cluster_objects import ENTITLED, deployment
 from support.jobs import pytorchjob
 from support.listed_cluster import Objects, listed_cluster
 from trainshed.cli import cli, scale
+
+from .cluster_objects import ENTITLED, deployment
 
 FORGED = "Cluster ok"
 #: Clears the screen, names the window, colours in the 8-bit form, turns the direction twice, and begins a line.

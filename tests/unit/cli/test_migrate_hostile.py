@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from support.cluster_objects import ENTITLED, LABELS, OWN, binding, deployment, moved, webhook
 from support.listed_cluster import Objects, listed_cluster
 from trainshed.cli import cli
+
+from .cluster_objects import ENTITLED, LABELS, OWN, binding, deployment, moved, webhook
 
 SINCE = "2026-01-01T12:00:00Z"
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 import pytest
 
-from support.cluster_objects import ENTITLED, deployment
 from trainshed.api.framework import JobDefaults
 from trainshed.cli.migrate import Report, effective_config
 from trainshed.cli.operators import ClusterState
 from trainshed.cli.preflight import Check, JobForecast, Severity, State
 from trainshed.config import Config
+
+from .cluster_objects import ENTITLED, deployment
 
 
 def cluster_state(*flags: str) -> ClusterState:

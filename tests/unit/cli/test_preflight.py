@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from support import v1
-from support.cluster_objects import ENTITLED, LABELS, OWN, V1, deployment, webhook
 from trainshed.cli.operators import ClusterState, command_line
 from trainshed.cli.preflight import State, run_checks
 from trainshed.crd import definition
@@ -13,6 +12,8 @@ from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.mpi import MPI
 from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1
 from trainshed.frameworks.pytorch import PYTORCH
+
+from .cluster_objects import ENTITLED, LABELS, OWN, V1, deployment, webhook
 
 
 def found_in(

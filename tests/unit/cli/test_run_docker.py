@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from support.fake_engine import FakeEngine, containers, installed, options
 from support.local_runs import SOON, Machine, a_job, until
+
+from .fake_engine import FakeEngine, containers, installed, options
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from support import fake_docker
 from support.local_runs import Machine, a_job, permitted
 from trainshed.cli import cli
+
+from . import fake_docker
 
 MAIN = ("containers", 0)
 

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from support.fake_engine import FakeEngine, containers, installed, options
 from support.local_runs import SOON, Machine, a_job, until
 from trainshed.local.run_folder import LeftVolumes, new_run
 from trainshed.local.runtimes.docker import mount_words
 from trainshed.local.runtimes.docker_cli import DockerCli
 from trainshed.local.runtimes.leftovers import Leftovers
 from trainshed.local.runtimes.protocol import Mount
+
+from .fake_engine import FakeEngine, containers, installed, options
 
 
 @pytest.fixture

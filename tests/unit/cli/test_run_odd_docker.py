@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from support import fake_docker
 from support.local_runs import SOON, Machine, a_job
+
+from . import fake_docker
 
 #: `trainshed run` with less patience.
 HURRIED = """

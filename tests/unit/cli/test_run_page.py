@@ -14,8 +14,9 @@ from urllib.request import HTTPCookieProcessor, Request, build_opener
 
 import pytest
 
-from support.fake_engine import containers, installed
 from support.local_runs import Machine, a_job
+
+from .fake_engine import containers, installed
 
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/\S*")
 TIMES = re.compile(r"<time>\d\d:\d\d:\d\d\.\d\d\d</time><span>([^<]*)</span>")

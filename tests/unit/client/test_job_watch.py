@@ -8,12 +8,13 @@ from contextlib import aclosing
 import pytest
 from aiohttp import web
 
-from support.scripted_server import GONE, ScriptedServer, a_list, connected, event, refused
 from support.virtual_time import in_virtual_time
 from trainshed.client import UNAUTHORIZED, ApiError, Forbidden, Unavailable
 from trainshed.client.job_watch import Followed, changes
 from trainshed.client.lists import PARTS, Decoder, job_document
 from trainshed.client.transport import Path, RestClient
+
+from .scripted_server import GONE, ScriptedServer, a_list, connected, event, refused
 
 NAMES: Decoder[tuple[str, str]] = Decoder(
     PARTS, lambda found, _: ((meta := job_document(found)["metadata"])["uid"], meta["name"])

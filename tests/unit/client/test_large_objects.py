@@ -11,7 +11,6 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from support.scripted_server import Listener, ScriptedServer, a_list, a_pod, after, event, listening, refused
 from support.virtual_time import clock, in_virtual_time
 from trainshed.api import digest
 from trainshed.api.objects import (
@@ -32,6 +31,8 @@ from trainshed.client.informer import Informer
 from trainshed.client.lists import PAGE_BYTES, PAGE_SIZE, PODS, Decoder, dependent_decoder, event_head, list_pages
 from trainshed.client.transport import Path
 from trainshed.plan.dependents import covers
+
+from .scripted_server import Listener, ScriptedServer, a_list, a_pod, after, event, listening, refused
 
 RULE = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
 META = {"name": "fat", "namespace": "ml", "uid": "u", "resourceVersion": "1"}

@@ -6,8 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from support.scripted_server import GONE, ScriptedServer, a_list, after, event, refused
 from trainshed.client.http import READ_TIMEOUT
+
+from .scripted_server import GONE, ScriptedServer, a_list, after, event, refused
 
 
 @pytest.mark.parametrize(("lasts", "most"), [(0, 61), (1, 61), (5, 13)])

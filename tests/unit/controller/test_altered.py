@@ -11,7 +11,6 @@ from itertools import count, pairwise
 
 import pytest
 
-from support.scene import CASES, LABEL, Scene, Webhooks
 from support.virtual_time import clock, in_virtual_time
 from trainshed.api.framework import Framework
 from trainshed.api.objects import (
@@ -21,6 +20,8 @@ from trainshed.api.objects import (
 )
 from trainshed.client import Conflict
 from trainshed.memory.strategies import SERVER_FIELDS
+
+from .scene import CASES, LABEL, Scene, Webhooks
 
 
 @pytest.mark.parametrize(("resource", "kind", "roles", "spec"), CASES, ids=[case[0].plural for case in CASES])

@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from support.builders import a_job, at, replace
-from support.scene import Scene
 from support.virtual_time import in_virtual_time
 from trainshed.api.actions import PodState, UpdateDependent
 from trainshed.api.objects import ROLES
 from trainshed.controller.dependent_updates import DependentDebounce
+
+from .scene import Scene
 
 SIZE = 20
 #: Seconds until the launcher of an elastic job reads of a worker that runs.

@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
+from support.builders import a_job
 from support.replace import replace
-from support.scripted_server import JOB, Scene
 from support.virtual_time import clock, in_virtual_time, now
 from trainshed.api.actions import Event, EventType
+from trainshed.client import Conflict, Forbidden, NotFound
 from trainshed.controller.events import (
     AGGREGATION_SECONDS,
     BURST,
@@ -23,7 +24,62 @@ from trainshed.controller.events import (
     EventRecorder,
 )
 
+JOB = a_job(worker=2)
 CREATED = Event(EventType.NORMAL, "SuccessfulCreatePod", "Created pod")
+
+
+class EventSink:
+    """Takes Events as an API server does; `slow` is the latency in seconds, `slow_in` that in some namespaces."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, dict] = {}
+        self.updates: list[dict] = []
+        self.refuses = False
+        self.slow = 0.0
+        self.slow_in: dict[str, float] = {}
+
+    def is_busy(self) -> bool:
+        """Nothing waits."""
+        return False
+
+    async def create_event(self, namespace: str, body: dict) -> None:
+        await asyncio.sleep(self.slow_in.get(namespace, self.slow))
+        if self.refuses:
+            raise Forbidden("no events here")
+        assert body["metadata"]["namespace"] == namespace
+        if body["metadata"]["name"] in self.events:
+            raise Conflict(body["metadata"]["name"])
+        self.events[body["metadata"]["name"]] = dict(body)
+
+    async def update_event(self, _namespace: str, name: str, patch: dict) -> None:
+        if name not in self.events:
+            raise NotFound(name)
+        self.updates.append(patch)
+        self.events[name].update(patch)
+
+    def messages(self) -> list[str]:
+        return [event["message"] for event in self.events.values()]
+
+
+class Scene:
+    """A recorder that runs, and the place of its Events."""
+
+    def __init__(self, sink: EventSink | None = None) -> None:
+        self.sink, self.losses = sink or EventSink(), 0
+        self.recorder = EventRecorder(self.sink, self._lose, now)
+        self.task = asyncio.create_task(self.recorder.run())
+
+    def tell(self, *notes: Event, names=(), job=JOB) -> None:
+        for note in notes:
+            self.recorder.record(job, note, names)
+
+    async def settle(self) -> None:
+        """Return when all Events are written."""
+        await asyncio.sleep(2 * AGGREGATION_SECONDS + 0.1)
+        assert not self.task.done()
+
+    def _lose(self) -> None:
+        self.losses += 1
 
 
 def test_one_note_becomes_one_event_on_its_job():

@@ -10,7 +10,6 @@ import pytest
 
 from support.builders import T0, a_job, at, pods_of, running, seen
 from support.harness import Harness, a_spec
-from support.recorded_jobs import JOB, LACKS, RUNS, Recorded, fails
 from support.replace import replace
 from support.virtual_time import clock, in_virtual_time
 from support.world import NAMESPACE
@@ -21,6 +20,8 @@ from trainshed.controller import job_decisions
 from trainshed.controller.job_decisions import MOST_CONFLICTS, MOST_WAITING
 from trainshed.controller.observer import Observers
 from trainshed.decisions import RESULTS, ring
+
+from .recorded_jobs import JOB, LACKS, RUNS, Recorded, fails
 
 ASKS = {"trainshed.dev/record": "Decisions"}
 SITE, ALL = (JobDefaults(record_decisions=RecordDecisions(word)) for word in ("Annotated", "All"))

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.scripted_server import LeaseConnection, Replica, StoredLease
 from support.virtual_time import clock, in_virtual_time
-from trainshed.client import Forbidden
+from trainshed.client import Conflict, Forbidden, Unavailable
 from trainshed.controller.leader_election import (
     ADDRESS,
     LEASE_DURATION,
@@ -20,6 +19,71 @@ from trainshed.controller.leader_election import (
     LeaderElector,
     LeaseConfig,
 )
+
+
+class StoredLease:
+    """The Lease as a server keeps it."""
+
+    def __init__(self) -> None:
+        self.lease: dict | None = None
+        self.version = 0
+
+
+class LeaseConnection:
+    """A connection to the Lease that may be cut, hang or answer late; `renewed` is when the last write was sent."""
+
+    def __init__(self, leases: StoredLease) -> None:
+        self.leases = leases
+        self.cut = self.hangs = False
+        self.late = self.asked = self.renewed = 0.0
+        self.requests = 0
+
+    async def read_lease(self, _namespace: str, _name: str) -> dict | None:
+        self.asked = clock()
+        await self._carry()
+        return self.leases.lease
+
+    async def write_lease(self, _namespace: str, _name: str, body: dict) -> dict:
+        await self._carry()
+        there = self.leases.lease
+        if (there or {"metadata": {}})["metadata"].get("resourceVersion") != body["metadata"].get("resourceVersion"):
+            raise Conflict("another client was faster")
+        self.leases.version += 1
+        metadata = {**body["metadata"], "resourceVersion": str(self.leases.version)}
+        self.leases.lease = {**body, "metadata": metadata}
+        self.renewed = self.asked
+        await asyncio.sleep(self.late)
+        return self.leases.lease
+
+    async def _carry(self) -> None:
+        self.requests += 1
+        await asyncio.sleep(3600 if self.hangs else 0.01)
+        if self.cut:
+            raise Unavailable("the line is cut")
+
+
+class Replica:
+    """A replica of the operator that takes part in the leader election."""
+
+    def __init__(self, leases: StoredLease, name: str, address: str = "") -> None:
+        self.line = LeaseConnection(leases)
+        self.losses: list[float] = []
+        self.elector = LeaderElector(
+            self.line, LeaseConfig("ml", "lease", name, address), lambda: self.losses.append(clock()), clock
+        )
+        self.task = asyncio.create_task(self.elector.run())
+
+    async def acquires(self, within: float) -> float:
+        """Return after how many seconds it has the Lease."""
+        began = clock()
+        async with asyncio.timeout(within):
+            while not self.elector.is_leader():
+                await asyncio.sleep(0.1)
+        return clock() - began
+
+    async def die(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
 
 
 def times_logged(caplog, words: str) -> int:

@@ -9,7 +9,6 @@ from datetime import timedelta
 import pytest
 
 from support.harness import KEY
-from support.notified_jobs import ASKS, SITE, NotifiedJob
 from support.virtual_time import in_virtual_time
 from trainshed.api.framework import JobDefaults
 from trainshed.client import Forbidden, NotLeader, Unavailable
@@ -17,6 +16,8 @@ from trainshed.controller.notifier import DELAYS, LATER, TRIES
 from trainshed.notify.news import MAX_AGE, TOGETHER
 from trainshed.notify.sending import NotSent
 from trainshed.notify.webhooks import BadWebhook
+
+from .notified_jobs import ASKS, SITE, NotifiedJob
 
 
 @pytest.fixture(autouse=True)

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from support.progress import NAMESPACE, SECRET, ApiServer, ProgressReplica, a_reporting_job
 from trainshed.controller import progress_connections, progress_endpoint, serving_certificates
 from trainshed.controller.progress_forwarding import FORWARDED
 from trainshed.plan.messages import progress_reports
 from trainshed.plan.messages.progress_reports import ReportRefusal
+
+from .progress import NAMESPACE, SECRET, ApiServer, ProgressReplica, a_reporting_job
 
 REPORT = {"trainerStatus": {"progressPercentage": 7}}
 

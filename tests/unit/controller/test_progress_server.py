@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from support.progress import ApiServer, ProgressReplica, a_reporting_job, recorded
 from trainshed.api.job import ProgressSource
 from trainshed.controller.progress_server import _parsed, _unknown_keys
+
+from .progress import ApiServer, ProgressReplica, a_reporting_job, recorded
 
 ROOT = Path(__file__).parents[3]
 REPORT = {

@@ -8,8 +8,9 @@ from functools import partial
 
 import pytest
 
-from support.scene import Scene
 from support.virtual_time import in_virtual_time
+
+from .scene import Scene
 
 SIZE, GROUPS = 10, "tfReplicaSpecs"
 #: The number of changes, and the seconds between two of them.

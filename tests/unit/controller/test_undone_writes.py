@@ -9,10 +9,11 @@ from functools import partial
 
 import pytest
 
-from support.scene import CASES, LABEL, Scene, Webhooks
 from support.virtual_time import in_virtual_time
 from trainshed.api.objects import KUBERNETES_GROUPS, Resource
 from trainshed.controller.undone_writes import KEPT, MOST, OFTEN, UndoneWrites
+
+from .scene import CASES, LABEL, Scene, Webhooks
 
 HIGH = {"schedulingPolicy": {"priorityClass": "high"}}
 

@@ -7,8 +7,9 @@ import signal
 
 import pytest
 
-from support.local_node import Node, play, pod_of
 from trainshed.local.direction import Direction
+
+from .node.local_node import Node, play, pod_of
 
 
 @pytest.mark.parametrize("killed", ["pod", "other"])

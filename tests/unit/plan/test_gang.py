@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from support.builders import a_pod, pods_of, replace, states
-from support.gangs import PLUGINS, VOLCANO, a_gang, a_group, about_group, decided, spec
 from trainshed.api.actions import DeleteDependent, UpdateDependent
 from trainshed.api.objects import VOLCANO_GROUPS
+
+from .gangs import PLUGINS, VOLCANO, a_gang, a_group, about_group, decided, spec
 
 
 def test_volcanos_group_of_a_job_that_asks_for_nothing():

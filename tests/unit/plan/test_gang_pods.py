@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from support.builders import a_job, at, made, message, plan_for, pods_of, replace, run_policy, running, services, states
-from support.gangs import KAI, PLUGINS, VOLCANO, a_gang, a_group, about_group, decided
 from trainshed.api import status_codec
 from trainshed.api.actions import CreateDependent, CreatePod
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import COSCHEDULING_GROUPS
+
+from .gangs import KAI, PLUGINS, VOLCANO, a_gang, a_group, about_group, decided
 
 
 def test_without_a_gang_scheduler_there_is_no_group_and_no_mark():

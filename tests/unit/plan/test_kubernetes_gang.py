@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from support.builders import a_pod, at, made, message, plan_for, replace, running, states
-from support.gangs import KUBERNETES, a_gang, a_group, about_group, decided, spec
 from trainshed.api.actions import CreateDependent, CreatePod, DeleteDependent, UpdateDependent
 from trainshed.api.job import RestartScope
 from trainshed.api.objects import KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA
+
+from .gangs import KUBERNETES, a_gang, a_group, about_group, decided, spec
 
 BOTH = (KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA)
 

@@ -7,11 +7,12 @@ from functools import reduce
 import pytest
 
 from support.builders import T0, a_pod, at, message, pods_of, replace, seen
-from support.gangs import KUBERNETES, VOLCANO, a_gang, a_group, decided
 from trainshed.api.actions import SchedulerMessage
 from trainshed.api.coerce import truncate_end
 from trainshed.api.status import ConditionType
 from trainshed.plan import plan, pod_groups
+
+from .gangs import KUBERNETES, VOLCANO, a_gang, a_group, decided
 
 OVERUSED = "resource in cluster is overused: overused cpu"
 

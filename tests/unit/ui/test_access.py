@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from support.pages import Jobs, opened
+from .pages import Jobs, opened
 
 
 async def enter(site, browser) -> None:

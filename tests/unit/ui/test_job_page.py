@@ -10,11 +10,12 @@ import pytest
 
 from support.broken_jobs import BROKEN, WELL, lives
 from support.builders import at
-from support.page_text import Page
 from support.played_jobs import Life, Play, a_document
 from trainshed.api import status_codec
 from trainshed.ui.model import JobFile, PageFrame, Sample, SeenPod
 from trainshed.ui.pages import job, job_yaml, ranks
+
+from .page_text import Page
 
 FRAME = PageFrame(at(0), place="cluster dev")
 

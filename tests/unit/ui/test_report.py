@@ -9,7 +9,6 @@ import pytest
 
 from support.broken_jobs import BROKEN, WELL
 from support.builders import FRAMEWORKS, T0, at
-from support.page_text import Page
 from trainshed.api import parse
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job_record import Curve, Ended, Point, Versions, decode, encode
@@ -19,6 +18,8 @@ from trainshed.ui.model import JobFile, Sample
 from trainshed.ui.report_content import MOST_POINTS, JobReport, as_markdown, spec_text, training
 from trainshed.ui.report_page import as_html
 from trainshed.ui.report_reading import of_record
+
+from .page_text import Page
 
 RUNS = Versions("1.2.3", "v1.36.1")
 SECRET = "hunter2-hunter2"

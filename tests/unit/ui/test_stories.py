@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 
-from support.pages import Jobs
 from trainshed.client.job_reader import JobReader
 from trainshed.ui.model import Address
 from trainshed.ui.stories import Stories
+
+from .pages import Jobs
 
 ADDRESS = Address("ml", "pytorchjob", "mnist")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from support.builders import at
-from support.job_stories import a_training, story_after
 from trainshed.api.status import Failure
 from trainshed.views.attempts import failed_probe, unsaved
+
+from .job_stories import a_training, story_after
 
 FAILURE = Failure("mnist-worker-0", "Application", "Error", 137, "node-a", "", at(100), ran=60)
 WHY = "Liveness probe failed: cat: /tmp/alive: No such file or directory"

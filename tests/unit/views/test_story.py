@@ -8,10 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support import job_stories
 from support.builders import FRAMEWORKS, T0, a_pod, at, run_policy, running, seen
-from support.job_stories import IMAGE, a_training, fails, ready, story_after
-from support.node_stories import NODE_STORIES
 from support.prepared_jobs import NAMESPACE, prepared
 from support.replace import replace
 from trainshed import client
@@ -28,6 +25,10 @@ from trainshed.plan.failures import CLASSES
 from trainshed.views import advice, pull_advice, replica_states, story
 from trainshed.views.lost_time import SINCE_CHECKPOINT
 from trainshed.views.story import Story
+
+from . import job_stories
+from .job_stories import IMAGE, a_training, fails, ready, story_after
+from .node_stories import NODE_STORIES
 
 STORIES = job_stories.STORIES | NODE_STORIES
 WAITED, AGAIN = "not lost in a queue or suspended", "training that was done again took"

@@ -9,13 +9,14 @@ from datetime import timedelta
 
 import pytest
 
-from support.local_node import PODS, Node, play, pod_of
 from support.scripted_runtime import ScriptedRuntime
 from support.virtual_time import now
 from trainshed.local.node.images import Images
 from trainshed.local.node.pod_worker import BackOff
 from trainshed.local.runtimes.protocol import StartFailed
 from trainshed.local.stored_objects import CONFIG_MAP, POD, timestamp
+
+from .local_node import PODS, Node, play, pod_of
 
 
 def test_a_pod_runs_and_succeeds(tmp_path):

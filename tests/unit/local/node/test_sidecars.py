@@ -7,9 +7,10 @@ import signal
 
 import pytest
 
-from support.local_node import Node, play
 from support.scripted_runtime import ScriptedRuntime
 from trainshed.local.stored_objects import POD
+
+from .local_node import Node, play
 
 TERM, KILL = signal.SIGTERM, signal.SIGKILL
 SIDECARS = [{"name": name, "restartPolicy": "Always"} for name in ("first", "second")]

@@ -63,7 +63,6 @@ class Recorded:
 
     @property
     def requests(self) -> list[str]:
-        """The requests for ConfigMaps."""
         return [one for one in (*self.world.reads, *self.world.writes) if "configmaps" in one]
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from support.operator import Operator, Operators
+from support.release import HOME, NAME
+from support.user_client import UserClient, eventually
 from testbed.control_plane import ControlPlane
 from testbed.kubeconfig import kubeconfig
-
-from .operator import Operator
-from .release import HOME, NAME
-from .user_client import UserClient, eventually
 
 #: How long replicas may take on a slow machine, in seconds.
 PATIENCE = 300
@@ -23,7 +22,7 @@ class RolledReplicas:
         self._plane, self._folder = plane, folder
         self._home = UserClient(plane.kubeconfig, HOME)
         self._running: list[Operator] = []
-        self._begun: list[Operator] = []
+        self._operators = Operators(folder)
 
     def roll(self, source: Path) -> None:
         """Replace them one by one, as `maxSurge: 1` does, by the program in `source`, and wait for a leader."""
@@ -45,19 +44,13 @@ class RolledReplicas:
             end(self._running.pop())
 
     def kill(self) -> None:
-        """Kill those that still run."""
-        for operator in self._begun:
-            if operator.alive:
-                operator.kill()
+        self._operators.end()
 
     def _begin(self, config: Path, source: Path, words: list[str]) -> Operator:
-        folder = self._folder / f"replica-{len(self._begun)}"
-        folder.mkdir()
         program, *flags = words
         assert program == "operator"
-        operator = Operator(config, folder, *flags, f"--lease-namespace={HOME}")
-        operator.environment = {"PYTHONPATH": str(source)}
-        self._begun.append(operator.start(wait=False))
+        flags.append(f"--lease-namespace={HOME}")
+        operator = self._operators.begin(config, *flags, wait=False, PYTHONPATH=str(source))
         operator.wait_until_ready(PATIENCE)
         return operator
 

@@ -1,8 +1,4 @@
-"""Servers that answer as a test says, in virtual time: lists and watches, Events, and the Lease of a leader election.
-
-`ScriptedServer` has a socket, for tests of an informer with its connections. `EventSink` and `StoredLease` replace the
-client.
-"""
+"""A server with a socket that answers lists and watches as a test says, in virtual time."""
 
 from __future__ import annotations
 
@@ -12,20 +8,14 @@ import json
 
 from aiohttp import web
 
-from support.builders import a_job
-from support.virtual_time import clock, in_virtual_time, now
-from trainshed.api.actions import Event
-from trainshed.client import Conflict, Forbidden, NotFound, Unavailable
+from support.virtual_time import clock, in_virtual_time
 from trainshed.client.credentials import Credentials
 from trainshed.client.http import HttpTransport
 from trainshed.client.informer import Informer
 from trainshed.client.lists import PODS
 from trainshed.client.transport import Path, RestClient
-from trainshed.controller.events import AGGREGATION_SECONDS, EventRecorder
-from trainshed.controller.leader_election import LeaderElector, LeaseConfig
 
 GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}
-JOB = a_job(worker=2)
 
 
 def a_pod(name: str, version: int) -> dict:
@@ -158,124 +148,3 @@ def after(server: ScriptedServer, seconds: float) -> tuple[Listener, Informer]:
             return listener, informer
 
     return in_virtual_time(story())
-
-
-class EventSink:
-    """Takes Events as an API server does; `slow` is the latency in seconds, `slow_in` that in some namespaces."""
-
-    def __init__(self) -> None:
-        self.events: dict[str, dict] = {}
-        self.updates: list[dict] = []
-        self.refuses = False
-        self.slow = 0.0
-        self.slow_in: dict[str, float] = {}
-
-    def is_busy(self) -> bool:
-        """Nothing waits."""
-        return False
-
-    async def create_event(self, namespace: str, body: dict) -> None:
-        await asyncio.sleep(self.slow_in.get(namespace, self.slow))
-        if self.refuses:
-            raise Forbidden("no events here")
-        assert body["metadata"]["namespace"] == namespace
-        if body["metadata"]["name"] in self.events:
-            raise Conflict(body["metadata"]["name"])
-        self.events[body["metadata"]["name"]] = dict(body)
-
-    async def update_event(self, _namespace: str, name: str, patch: dict) -> None:
-        if name not in self.events:
-            raise NotFound(name)
-        self.updates.append(patch)
-        self.events[name].update(patch)
-
-    def messages(self) -> list[str]:
-        """Return the messages of the Events."""
-        return [event["message"] for event in self.events.values()]
-
-
-class Scene:
-    """A recorder that runs, and the place of its Events."""
-
-    def __init__(self, sink: EventSink | None = None) -> None:
-        self.sink, self.losses = sink or EventSink(), 0
-        self.recorder = EventRecorder(self.sink, self._lose, now)
-        self.task = asyncio.create_task(self.recorder.run())
-
-    def tell(self, *notes: Event, names=(), job=JOB) -> None:
-        """Record these Events."""
-        for note in notes:
-            self.recorder.record(job, note, names)
-
-    async def settle(self) -> None:
-        """Return when all Events are written."""
-        await asyncio.sleep(2 * AGGREGATION_SECONDS + 0.1)
-        assert not self.task.done()
-
-    def _lose(self) -> None:
-        self.losses += 1
-
-
-class StoredLease:
-    """The Lease as a server keeps it."""
-
-    def __init__(self) -> None:
-        self.lease: dict | None = None
-        self.version = 0
-
-
-class LeaseConnection:
-    """A connection to the Lease that may be cut, hang or answer late; `renewed` is when the last write was sent."""
-
-    def __init__(self, leases: StoredLease) -> None:
-        self.leases = leases
-        self.cut = self.hangs = False
-        self.late = self.asked = self.renewed = 0.0
-        self.requests = 0
-
-    async def read_lease(self, _namespace: str, _name: str) -> dict | None:
-        self.asked = clock()
-        await self._carry()
-        return self.leases.lease
-
-    async def write_lease(self, _namespace: str, _name: str, body: dict) -> dict:
-        await self._carry()
-        there = self.leases.lease
-        if (there or {"metadata": {}})["metadata"].get("resourceVersion") != body["metadata"].get("resourceVersion"):
-            raise Conflict("another client was faster")
-        self.leases.version += 1
-        metadata = {**body["metadata"], "resourceVersion": str(self.leases.version)}
-        self.leases.lease = {**body, "metadata": metadata}
-        self.renewed = self.asked
-        await asyncio.sleep(self.late)
-        return self.leases.lease
-
-    async def _carry(self) -> None:
-        self.requests += 1
-        await asyncio.sleep(3600 if self.hangs else 0.01)
-        if self.cut:
-            raise Unavailable("the line is cut")
-
-
-class Replica:
-    """A replica of the operator that takes part in the leader election."""
-
-    def __init__(self, leases: StoredLease, name: str, address: str = "") -> None:
-        self.line = LeaseConnection(leases)
-        self.losses: list[float] = []
-        self.elector = LeaderElector(
-            self.line, LeaseConfig("ml", "lease", name, address), lambda: self.losses.append(clock()), clock
-        )
-        self.task = asyncio.create_task(self.elector.run())
-
-    async def acquires(self, within: float) -> float:
-        """Return after how many seconds it has the Lease."""
-        began = clock()
-        async with asyncio.timeout(within):
-            while not self.elector.is_leader():
-                await asyncio.sleep(0.1)
-        return clock() - began
-
-    async def die(self) -> None:
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)

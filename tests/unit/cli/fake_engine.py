@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from support.local_runs import SOON
+
 from . import fake_docker
-from .local_runs import SOON
 
 
 class FakeEngine:

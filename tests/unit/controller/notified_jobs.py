@@ -68,7 +68,6 @@ class NotifiedJob:
         return [message["state"] for message in self.team.got]
 
     async def end(self, phase: str, code: int) -> None:
-        """Let the workers end, and reconcile until the status says so."""
         for name in self.world.pods:
             self.world.set_pod(name, phase, code=code)
         self.harness.hear()

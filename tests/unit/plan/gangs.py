@@ -30,12 +30,10 @@ def decided(job, *pods, group=None, job_defaults=VOLCANO, unserved=(), **fields)
 
 
 def about_group(decision):
-    """Return the actions on the group."""
     return [action for action in decision.actions if isinstance(action, DEPENDENTS)]
 
 
 def spec(job, job_defaults=VOLCANO, group=None):
-    """Return the spec of the group to create."""
     (action,) = about_group(decided(job, job_defaults=job_defaults, group=group, services=()))
     return action.body["spec"] if isinstance(action, CreateDependent) else action.patch["spec"]
 

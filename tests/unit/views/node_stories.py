@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial as of
 
-from support.job_stories import GPUS, LIMITS, a_training, unplaced
 from support.queue_stories import GANG, NO_HELP, NODES_ARE
 from support.replace import replace
 from trainshed.fit.amounts import parsed
 from trainshed.fit.node_selection import Taint
 from trainshed.fit.packing import RoomOfNode
 from trainshed.views.story import Story
+
+from .job_stories import GPUS, LIMITS, a_training, unplaced
 
 
 def a_node(name: str, gpus: int = 0, taint: str = "", **labels: str) -> RoomOfNode:

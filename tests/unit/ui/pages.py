@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import aiohttp
 
+from support.jobs import smallest
 from trainshed.client.job_reader import JobReader
 from trainshed.client.transport import RestClient
 from trainshed.decisions import ring
@@ -20,8 +21,6 @@ from trainshed.ui.application import Site, Sources, served
 from trainshed.ui.asked_stacks import ReadStacks
 from trainshed.ui.feed import Feed
 from trainshed.ui.model import JobsPlace
-
-from .jobs import smallest
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SINCE = "2026-01-01T11:50:00Z"

@@ -125,7 +125,6 @@ class ProgressReplica:
         return await asyncio.to_thread(_send, request, context)
 
     async def events(self) -> list[str]:
-        """Return the messages of all Events that were written."""
         await self.recorder.flush()
         return [event["message"] for event in self.server.world.server.objects("events")]
 
@@ -149,4 +148,4 @@ def _send(request: urllib.request.Request, context: ssl.SSLContext) -> tuple[int
 
 def recorded() -> list[dict]:
     """Return the requests of a training of eight steps, as an unmodified Trainer of transformers 5.24 has sent them."""
-    return json.loads(FilePath(__file__).with_name("kubeflow_callback.json").read_text())
+    return json.loads((FilePath(__file__).parents[2] / "support/kubeflow_callback.json").read_text())

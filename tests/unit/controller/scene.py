@@ -44,11 +44,9 @@ class Scene(Harness):
         return self.world.now
 
     def stored(self) -> dict:
-        """Return the job as the cluster has it."""
         return self.world.get(KINDS[self.key.kind].plural)
 
     def set_status(self, status: dict) -> None:
-        """Replace the status of the job, as another client does."""
         plural = KINDS[self.key.kind].plural
         self.world.replace(plural, "mnist", lambda job: job.update(status=status), "status")
 
