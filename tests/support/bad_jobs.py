@@ -7,53 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .jobs import KINDS, job, pod_spec, pytorchjob, smallest, tfjob
+from .jobs import GONE, KINDS, edited, job, pytorchjob, smallest, tfjob
 
 #: The kinds whose replicas have stable names, in a container with the name of the framework.
 NAMED_KINDS = ("TFJob", "PyTorchJob", "XGBoostJob", "PaddleJob", "JAXJob")
 
 
-def _edited(job: dict, *path: str, value: object) -> dict:
-    part = job
-    for key in path[:-1]:
-        part = part[key]
-    if value is None:
-        part.pop(path[-1])
-    else:
-        part[path[-1]] = value
-    return job
+def _changed(kind: str, *path: object, value: object = GONE) -> dict:
+    """Return the smallest job of a kind with a change of its first role."""
+    return edited(smallest(kind, "a"), "spec", KINDS[kind].field, KINDS[kind].least[0], *path, value=value)
 
 
-def _container(kind: str, **fields: object) -> dict:
-    """Return the smallest job of a kind with another container; None removes a field."""
-    found = smallest(kind, "a")
-    (container,) = pod_spec(found, KINDS[kind].least[0])["containers"]
-    container |= fields
-    for field in [field for field, value in container.items() if value is None]:
-        del container[field]
-    return found
-
-
-def _empty(kind: str) -> dict:
-    found = smallest(kind, "a")
-    pod_spec(found, KINDS[kind].least[0])["containers"] = []
-    return found
-
-
-def _without(kind: str, missing: str) -> dict:
-    """Return the smallest job of a kind with an empty template, or without any."""
-    found = smallest(kind, "a")
-    role = found["spec"][KINDS[kind].field][KINDS[kind].least[0]]
-    if missing == "template":
-        del role["template"]
-    else:
-        role["template"] = {}
-    return found
-
-
-def _nothing_in_it(job: dict) -> dict:
-    job["spec"]["runPolicy"] = None
-    return job
+def _container(kind: str, field: str, value: object = GONE) -> dict:
+    """Return the smallest job of a kind with a change of its container."""
+    return _changed(kind, "template", "spec", "containers", 0, field, value=value)
 
 
 def _policy(**fields: object) -> dict:
@@ -83,16 +50,17 @@ def _of_every_kind() -> Iterator[tuple[str, dict, str]]:
         yield f"name too long for its members ({kind})", smallest(kind, "x" * 56), "too long"
         yield f"unknown manager ({kind})", smallest(kind, "a", policy={"managedBy": "other"}), "managedBy"
         yield f"no replicas at all ({kind})", job(kind, "a"), field
-        yield f"replica specs missing ({kind})", _edited(smallest(kind, "a"), "spec", field, value=None), field
+        yield f"replica specs missing ({kind})", edited(smallest(kind, "a"), "spec", field), field
         yield f"unknown role ({kind})", job(kind, "a", Foo=1), f"spec.{field}: Invalid value: supported replica types"
         yield f"negative replicas ({kind})", job(kind, "a", Master=1, Worker=-1), "replicas"
-        yield f"no containers ({kind})", _empty(kind), f"{path}: Required value: must be specified"
-        for missing in ("template", "spec"):
-            lacking = f"{path}: Required value: must be specified in a template, and {named}"
-            yield f"no {missing} of pods ({kind})", _without(kind, missing), lacking
-        yield f"no image ({kind})", _container(kind, image=""), f"{path}[0].image: Required value: is required"
-        yield f"image missing ({kind})", _container(kind, image=None), f"{path}[0].image: Required value"
-        yield f"no container of that name ({kind})", _container(kind, name="x"), f"{path}: Required value: {named}"
+        empty = _changed(kind, "template", "spec", "containers", value=[])
+        yield f"no containers ({kind})", empty, f"{path}: Required value: must be specified"
+        lacking = f"{path}: Required value: must be specified in a template, and {named}"
+        yield f"no template of pods ({kind})", _changed(kind, "template"), lacking
+        yield f"no spec of pods ({kind})", _changed(kind, "template", value={}), lacking
+        yield f"no image ({kind})", _container(kind, "image", ""), f"{path}[0].image: Required value: is required"
+        yield f"image missing ({kind})", _container(kind, "image"), f"{path}[0].image: Required value"
+        yield f"no container of that name ({kind})", _container(kind, "name", "x"), f"{path}: Required value: {named}"
     for kind in NAMED_KINDS[1:]:
         yield f"lower-case role ({kind})", job(kind, "a", worker=1), "supported replica types"
     for kind in ("PyTorchJob", "XGBoostJob"):
@@ -115,7 +83,7 @@ BAD: list[tuple[str, dict, str]] = [
     ("negative back-off limit", _policy(backoffLimit=-1), "backoffLimit"),
     ("text for a number", _policy(ttlSecondsAfterFinished="soon"), "ttlSecondsAfterFinished"),
     ("unknown restart policy", tfjob("a", restart="Foo", Worker=1), "restartPolicy"),
-    ("unknown success policy", _edited(tfjob("a", Worker=1), "spec", "successPolicy", value="Foo"), "successPolicy"),
+    ("unknown success policy", edited(tfjob("a", Worker=1), "spec", "successPolicy", value="Foo"), "successPolicy"),
     ("unknown rendezvous", _pytorch(elasticPolicy={"rdzvBackend": "foo"}), "rdzvBackend"),
     ("a deadline beyond reason", _policy(activeDeadlineSeconds=10**10 + 1), "activeDeadlineSeconds"),
     ("a limit beyond 32 bits", _policy(backoffLimit=2**31), "backoffLimit"),
@@ -155,7 +123,7 @@ BAD: list[tuple[str, dict, str]] = [
     ("no workers", pytorchjob("a", Master=1, Worker=0), "[Worker].replicas: Forbidden: must be at least 1"),
     (
         "elastic without workers",
-        _edited(pytorchjob("a", Master=1), "spec", "elasticPolicy", value={"minReplicas": 1}),
+        edited(pytorchjob("a", Master=1), "spec", "elasticPolicy", value={"minReplicas": 1}),
         "must be configured if elastic policy is used",
     ),
     (
@@ -193,7 +161,7 @@ GOOD: list[tuple[str, dict]] = [
     ("no workers of a JAXJob", job("JAXJob", "jx", Worker=0)),
     ("a JAXJob of another's management", smallest("JAXJob", "a", policy={"managedBy": "kueue.x-k8s.io/multikueue"})),
     ("an elastic job of one size", _pytorch(elasticPolicy={"minReplicas": 2, "maxReplicas": 2})),
-    ("a run policy with nothing in it", _nothing_in_it(tfjob("a", Worker=1))),
+    ("a run policy with nothing in it", edited(tfjob("a", Worker=1), "spec", "runPolicy", value=None)),
     ("suspend with nothing after it", _policy(suspend=None)),
     ("a deadline at its bound", _policy(activeDeadlineSeconds=10**10)),
     ("a long name of a queue", _policy(schedulingPolicy={"queue": "q" * 300})),

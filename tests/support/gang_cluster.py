@@ -84,15 +84,12 @@ class GangCluster:
     def submit(self, name: str, pods: int, *, priority: str = "", **policy: Any) -> None:
         """Create a PyTorchJob of so many pods; `policy` is its schedulingPolicy."""
         roles = {"Master": 1, "Worker": pods - 1}
-        body = job("PyTorchJob", name, policy={"schedulingPolicy": policy}, restart="OnFailure", **roles)
+        body = job("PyTorchJob", name, policy={"schedulingPolicy": policy}, restart="ExitCode", **roles)
         for role in roles:
             spec = pod_spec(body, role)
             spec["containers"][0] |= self.container()
             if priority:
                 spec["priorityClassName"] = priority
-        replicas = body["spec"]["pytorchReplicaSpecs"]
-        for role in roles:
-            replicas[role]["restartPolicy"] = "ExitCode"
         self.user.create(body)
 
     def submit_marked(self, kind: str, own: OwnGang) -> None:
@@ -106,7 +103,6 @@ class GangCluster:
         self.user.create(body)
 
     def scale(self, name: str, pods: int) -> None:
-        """Change the number of pods."""
         self.user.patch_job("PyTorchJob", name, {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": pods - 1}}}})
 
     def bound(self, name: str) -> int:
@@ -115,7 +111,6 @@ class GangCluster:
         return sum(1 for pod in pods if pod["spec"].get("nodeName"))
 
     def uids(self, name: str) -> set[str]:
-        """The uids of the job's pods."""
         return {pod["metadata"]["uid"] for pod in self.user.pods(name)}
 
     def runs(self, name: str, pods: int) -> bool:
@@ -124,7 +119,6 @@ class GangCluster:
         return len(found) == pods and self.state(name) == "Running"
 
     def state(self, name: str) -> str:
-        """The state of the job."""
         return self.user.state("PyTorchJob", name)
 
     def blocked(self, name: str) -> str:
@@ -143,7 +137,6 @@ class GangCluster:
                 self.end(pod["metadata"]["name"], 0)
 
     def fail(self, pod: str) -> None:
-        """Let a pod be killed."""
         self.end(pod, 137)
 
 

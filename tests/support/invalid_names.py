@@ -6,50 +6,40 @@ import copy
 
 from trainshed.api.job_annotations import ANNOTATIONS
 
-from .jobs import pod_spec, pytorchjob, replicas, tfjob
-
-
-def _put(job: dict, path: tuple[object, ...], value: object) -> dict:
-    part = job
-    for key in path[:-1]:
-        part = part[key]
-    part[path[-1]] = value
-    return job
+from .jobs import edited, pod_spec, pytorchjob, replicas, tfjob
 
 
 def _worker(*path: object, value: object) -> dict:
-    return _put(tfjob("a", Worker=1), ("spec", "tfReplicaSpecs", "Worker", *path), value)
+    return edited(tfjob("a", Worker=1), "spec", "tfReplicaSpecs", "Worker", *path, value=value)
+
+
+def _own(annotations: dict[str, object]) -> dict[str, object]:
+    return {f"trainshed.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
 
 
 def _annotated(**annotations: object) -> dict:
-    found = tfjob("a", Worker=1)
-    found["metadata"]["annotations"] = {
-        f"trainshed.dev/{key.replace('_', '-')}": annotations[key] for key in annotations
-    }
-    return found
+    return edited(tfjob("a", Worker=1), "metadata", "annotations", value=_own(annotations))
 
 
-def _on_template(**annotations: str) -> dict:
-    found = tfjob("a", Worker=1)
-    marks = {f"trainshed.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
-    replicas(found, "Worker")["template"]["metadata"] = {"annotations": marks}
-    return found
+def _on_template(**annotations: object) -> dict:
+    return _worker("template", "metadata", value={"annotations": _own(annotations)})
 
 
 CONTAINER = "spec.tfReplicaSpecs.Worker.template.spec.containers[0]"
 FIRST = ("template", "spec", "containers", 0)
+SETTING = {"key": "a", "value": "b", "x": 1}
 #: The job, the path of the unknown field, and the name that was meant.
 UNKNOWN_FIELDS: list[tuple[dict, str, str]] = [
     (tfjob("a", policy={"backofLimit": 3}, Worker=1), "spec.runPolicy.backofLimit", "backoffLimit"),
     (_worker("replica", value=2), "spec.tfReplicaSpecs.Worker.replica", "replicas"),
     (_worker(*FIRST, "imagePulPolicy", value="Always"), f"{CONTAINER}.imagePulPolicy", "imagePullPolicy"),
     (_worker(*FIRST, "resources", value={"limit": {}}), f"{CONTAINER}.resources.limit", "limits"),
-    (_put(tfjob("a", Worker=1), ("spec", "sucessPolicy"), ""), "spec.sucessPolicy", "successPolicy"),
-    (_put(tfjob("a", Worker=1), ("metadata", "anotations"), {}), "metadata.anotations", "annotations"),
-    (_put(tfjob("a", Worker=1), ("specs",), {}), "specs", "spec"),
-    (_put(tfjob("a", Worker=1), ("spec", "elasticPolicy"), {}), "spec.elasticPolicy", ""),
+    (edited(tfjob("a", Worker=1), "spec", "sucessPolicy", value=""), "spec.sucessPolicy", "successPolicy"),
+    (edited(tfjob("a", Worker=1), "metadata", "anotations", value={}), "metadata.anotations", "annotations"),
+    (edited(tfjob("a", Worker=1), "specs", value={}), "specs", "spec"),
+    (edited(tfjob("a", Worker=1), "spec", "elasticPolicy", value={}), "spec.elasticPolicy", ""),
     (
-        _put(pytorchjob("a", Worker=1), ("spec", "elasticPolicy"), {"rdzvConf": [{"key": "a", "value": "b", "x": 1}]}),
+        edited(pytorchjob("a", Worker=1), "spec", "elasticPolicy", value={"rdzvConf": [SETTING]}),
         "spec.elasticPolicy.rdzvConf[0].x",
         "",
     ),

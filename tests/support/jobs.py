@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+#: Stands for a field that is not there.
+GONE: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,6 @@ KINDS = {
 
 
 def template(container: str, **spec: object) -> dict:
-    """A pod template with one container."""
     return {"spec": {"containers": [{"name": container, "image": "python:3.11-slim"}], **spec}}
 
 
@@ -53,13 +56,23 @@ def pod_spec(job: dict, role: str) -> dict:
     return replicas(job, role)["template"]["spec"]
 
 
+def edited(job: dict, *path: object, value: object = GONE) -> dict:
+    """Return the job with another value at a path, or without one."""
+    part: Any = job
+    for key in path[:-1]:
+        part = part[key]
+    if value is GONE:
+        del part[path[-1]]
+    else:
+        part[path[-1]] = value
+    return job
+
+
 def tfjob(name: str, *, policy: dict | None = None, restart: str | None = "Never", **roles: int | None) -> dict:
-    """Return a TFJob with replicas of each role."""
     return job("TFJob", name, policy=policy, restart=restart, **roles)
 
 
 def pytorchjob(name: str, *, policy: dict | None = None, restart: str | None = "Never", **roles: int | None) -> dict:
-    """Return a PyTorchJob with replicas of each role."""
     return job("PyTorchJob", name, policy=policy, restart=restart, **roles)
 
 

@@ -11,21 +11,18 @@ from pathlib import Path
 import pytest
 import yaml
 
+from .jobs import pytorchjob
+
 #: Seconds within which something happens on a busy machine.
 SOON = 60
 
 
 def a_job(script: str, workers: int = 1, restart: str = "ExitCode", **spec) -> dict:
     container = {"name": "pytorch", "image": "x", "command": ["sh", "-c", script]}
-    template = {"spec": {"containers": [container], "terminationGracePeriodSeconds": 1, **spec}}
-    group = {"restartPolicy": restart, "template": template}
-    replicas = {"Master": {**group, "replicas": 1}, "Worker": {**group, "replicas": workers}}
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": {"name": "job"},
-        "spec": {"pytorchReplicaSpecs": replicas},
-    }
+    found = pytorchjob("job", restart=restart, Master=1, Worker=workers)
+    for replicas in found["spec"]["pytorchReplicaSpecs"].values():
+        replicas["template"] = {"spec": {"containers": [container], "terminationGracePeriodSeconds": 1, **spec}}
+    return found
 
 
 #: Runs `trainshed run` with another statement, such as an error, at a place, `module:name`, of its code.

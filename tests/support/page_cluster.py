@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import random
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -20,6 +19,7 @@ from trainshed.memory import built_in
 from trainshed.memory.in_process import MemoryTransport
 from trainshed.memory.server import Server
 
+from . import pod_statuses
 from .pod_logs import PodLogs
 
 #: The node of all pods, with a name as long as clouds give them.
@@ -59,13 +59,11 @@ class PageTransport(PodLogs):
         self.written = asyncio.Event()
 
     async def exchange(self, request: Request) -> Answer:
-        """Answer a request."""
         if found := self.answers.get(str(request.path)):
             return Answer(HTTPStatus.OK, orjson.dumps(found))
         return await super().exchange(request)
 
     def write(self, pod: str, *texts: str) -> None:
-        """Write lines to the log of a pod."""
         now = datetime.now(UTC).isoformat().replace("+00:00", "Z").encode()
         self.logs.setdefault(pod, []).extend(now + b" " + text.encode() + b"\n" for text in texts)
         self.written.set()
@@ -96,7 +94,6 @@ class PageCluster:
         self._random = random.Random(1)
 
     def namespace(self, name: str) -> None:
-        """Create a namespace."""
         self.server.make_namespace(name)
 
     def add(self, namespace: str, name: str, replicas: int, state: str = "Running", gpus: int = 8) -> None:
@@ -126,27 +123,21 @@ class PageCluster:
         self, namespace: str, name: str, *, state: str = "", step: int = 0, began: datetime | None = None
     ) -> None:
         """Write the status of a job: another state, or another step that its training has reported."""
-        path = f"{PREFIX}/namespaces/{namespace}/pytorchjobs/{name}"
-        job = copy.deepcopy(self.server.object(path))
-        assert job is not None
-        status = job.setdefault("status", {})
-        now = datetime.now(UTC)
+        now, status = datetime.now(UTC), dict[str, object]()
         if state:
-            own = {"blocked": _condition(state, began or now)} if state == "Blocked" else {}  # beside those of v1
-            kinds = ["Created"] if own else ["Created", state]
-            status["conditions"] = [_condition(kind, began or now) for kind in kinds]
-            status.pop("blocked", None)
-            status |= own
+            blocked = _condition(state, began or now) if state == "Blocked" else None  # beside those of v1
+            kinds = ["Created"] if blocked else ["Created", state]
+            status = {"conditions": [_condition(kind, began or now) for kind in kinds], "blocked": blocked}
             status |= {"startTime": format_time(began or now), "ready": "8/8" if state == "Running" else "3/8"}
             status["state"] = state
-        percentage = step % 10_000 // 100
         status["trainerStatus"] = {
-            "progressPercentage": percentage,
+            "progressPercentage": step % 10_000 // 100,
             "estimatedRemainingSeconds": 3_600,
             "lastUpdatedTime": format_time(now),
             "metrics": [{"name": "step", "value": str(step)}, {"name": "loss", "value": f"{9 / (1 + step % 999):.4f}"}],
         }
-        self.server.request(USER, "PUT", f"{path}/status", body=job)
+        path = f"{PREFIX}/namespaces/{namespace}/pytorchjobs/{name}/status"
+        self.server.request(USER, "PATCH", path, body={"status": status})
 
     def _pod(self, job: dict, replica: str, spec: dict, began: datetime, *, failed: bool) -> None:
         name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
@@ -160,15 +151,13 @@ class PageCluster:
         owners = [{**owner, "controller": True}]
         metadata = {"name": f"{name}-{replica}", "labels": labels, "ownerReferences": owners}
         path = f"/api/v1/namespaces/{namespace}/pods"
-        pod = self.server.request(USER, "POST", path, body={"metadata": metadata, "spec": spec | {"nodeName": NODE}})
-        started = format_time(began + timedelta(seconds=20))
-        ended = {"terminated": {"exitCode": 1, "startedAt": started, "finishedAt": format_time(datetime.now(UTC))}}
-        one = {"name": "pytorch", "ready": not failed, "restartCount": 0, "image": "x", "imageID": "x"}
-        one["state"] = ended if failed else {"running": {"startedAt": started}}
-        status = {"phase": "Failed" if failed else "Running", "containerStatuses": [one], "podIP": "10.0.0.1"}
-        self.server.request(
-            USER, "PUT", f"{path}/{name}-{replica}/status", body={**copy.deepcopy(pod), "status": status}
-        )
+        body = {"metadata": metadata, "spec": spec | {"nodeName": NODE}}
+        pod = dict(self.server.request(USER, "POST", path, body=body))
+        pod["status"] = pod_statuses.running(pod, began.timestamp() + 20)
+        if failed:
+            pod["status"] = pod_statuses.ended(pod, 1, datetime.now(UTC).timestamp())
+        body = {"status": pod["status"] | {"podIP": "10.0.0.1"}}
+        self.server.request(USER, "PATCH", f"{path}/{name}-{replica}/status", body=body)
 
 
 def _condition(kind: str, since: datetime) -> dict:

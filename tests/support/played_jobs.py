@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -305,8 +304,3 @@ def _event(job: dict[str, Any], found: Any, moment: float) -> dict[str, Any]:
         "lastTimestamp": format_time(at(moment)),
         "involvedObject": {"kind": job["kind"], "name": job["metadata"]["name"]},
     }
-
-
-def of(seconds: float) -> datetime:
-    """Return the time this number of seconds after the creation of the job."""
-    return at(seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from support.jobs import pod_spec, pytorchjob
 from trainshed.api.framework import JobDefaults
 from trainshed.rendering import rendered
 from trainshed.whatif.assumptions import Assumptions, RunResult
@@ -17,14 +18,11 @@ def pytorch_document(
     workers: int, *, restart: str = "ExitCode", policy: dict | None = None, annotations: dict | None = None, **spec: Any
 ) -> dict[str, Any]:
     """Return the manifest of a PyTorchJob of workers with eight devices each."""
-    container = {"name": "pytorch", "image": "train:1", "resources": {"limits": {"example.com/chip": 8}}}
-    group = {"replicas": workers, "restartPolicy": restart, "template": {"spec": {"containers": [container]}}}
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": {"name": "big", "namespace": "ml", "annotations": annotations or {}},
-        "spec": {"runPolicy": policy or {}, **spec, "pytorchReplicaSpecs": {"Worker": group}},
-    }
+    found = pytorchjob("big", policy=policy, restart=restart, Worker=workers)
+    found["metadata"] |= {"namespace": "ml", "annotations": annotations or {}}
+    pod_spec(found, "Worker")["containers"][0]["resources"] = {"limits": {"example.com/chip": 8}}
+    found["spec"] |= spec
+    return found
 
 
 def subject(document: dict[str, Any]) -> VirtualJob:
@@ -45,5 +43,4 @@ def assumed(**fields: Any) -> Assumptions:
 
 
 def runs(job: VirtualJob, world: Assumptions, count: int, seed: int = 1) -> tuple[RunResult, ...]:
-    """Return so many runs."""
     return Predictor(seed).predict(job, world, count).runs

@@ -1,4 +1,7 @@
-"""The event loop in virtual time: order, time, sockets, deadlocks, and processes that are frozen or killed."""
+"""The event loop in virtual time: order, deadlocks, errors, and processes that are frozen or killed.
+
+The tests that run in it use timeouts, queues and sockets: see the informer's in tests/unit/client.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +27,6 @@ def loop() -> Iterator[VirtualTimeLoop]:
     loop.close()
 
 
-def test_time_passes_only_while_all_tasks_wait(loop):
-
-    async def wait():
-        began = loop.time()
-        await asyncio.gather(asyncio.sleep(3600), asyncio.sleep(5))
-        return loop.time() - began
-
-    assert loop.run_until_complete(wait()) == 3600
-
-
 def test_timers_that_are_due_at_the_same_time_run_in_the_order_in_which_they_were_set(loop):
     ticked = []
     for number in range(5):
@@ -42,19 +35,6 @@ def test_timers_that_are_due_at_the_same_time_run_in_the_order_in_which_they_wer
     loop.run_for(2)
     assert ticked == ["first", 0, 1, 2, 3, 4]
     assert loop.time() == 1002
-
-
-def test_timeouts_and_queues_of_asyncio_work(loop):
-
-    async def wait():
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(3):
-                await asyncio.Event().wait()
-        queue = asyncio.Queue()
-        loop.call_later(2, queue.put_nowait, "x")
-        return await queue.get(), loop.time()
-
-    assert loop.run_until_complete(wait()) == ("x", 1005)
 
 
 def test_a_wait_without_end_is_a_deadlock(loop):
@@ -115,22 +95,3 @@ def test_a_frozen_process_is_late_and_loses_nothing(loop):
     loop.thaw("a")
     loop.run_for(0)
     assert ticked == [1001, 1061], "its timer was due long ago, and time has gone on without it"
-
-
-def test_sockets_are_read_before_the_clock_advances(loop):
-
-    async def echo(reader, writer) -> None:
-        writer.write(await reader.readline())
-        writer.close()
-
-    async def ask():
-        server = await asyncio.start_server(echo, "127.0.0.1", 0)
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-        writer.write(b"x\n")
-        found = await reader.readline(), loop.time()
-        writer.close()
-        server.close()
-        await asyncio.sleep(1)  # the connection closes
-        return found
-
-    assert loop.run_until_complete(ask()) == (b"x\n", 1000)

@@ -75,7 +75,6 @@ def _loosen(schema: object) -> None:
 
 
 def install(user: UserClient) -> None:
-    """v1's CRDs."""
     for crd in crds():
         user.call("POST", CRD, crd)
 
@@ -85,10 +84,7 @@ def grant(user: UserClient, account: str) -> None:
     rules = [{"apiGroups": [group], "resources": [what], "verbs": verbs.split()} for group, what, verbs in RULES]
     metadata = {"name": "training-operator"}
     user.call("POST", f"{RBAC}/clusterroles", {"metadata": metadata, "rules": rules})
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "training-operator"}
-    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": account}
-    body = {"metadata": metadata, "roleRef": reference, "subjects": [subject]}
-    user.call("POST", f"{RBAC}/clusterrolebindings", body)
+    _bind(user, "training-operator", {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": account})
 
 
 def deploy(user: UserClient, *flags: str) -> None:
@@ -109,11 +105,13 @@ def deploy(user: UserClient, *flags: str) -> None:
 
 def bind(user: UserClient, role: str, account: str) -> None:
     """Create the ClusterRoleBinding of an operator in the user's namespace."""
+    _bind(user, role, {"kind": "ServiceAccount", "name": account, "namespace": user.namespace})
+
+
+def _bind(user: UserClient, role: str, subject: dict) -> None:
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
-    subject = {"kind": "ServiceAccount", "name": account, "namespace": user.namespace}
-    user.call(
-        "POST", f"{RBAC}/clusterrolebindings", {"metadata": {"name": role}, "roleRef": reference, "subjects": [subject]}
-    )
+    body = {"metadata": {"name": role}, "roleRef": reference, "subjects": [subject]}
+    user.call("POST", f"{RBAC}/clusterrolebindings", body)
 
 
 def guard(user: UserClient) -> None:
@@ -210,7 +208,6 @@ def _own(user: UserClient, job: dict) -> None:
 
 
 def scalers(user: UserClient) -> str:
-    """The path of autoscalers."""
     return f"/apis/autoscaling/v2/namespaces/{user.namespace}/horizontalpodautoscalers"
 
 

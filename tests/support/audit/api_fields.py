@@ -6,18 +6,12 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from support.jobs import KINDS
+
 from .change import Object
 
 #: The kinds of jobs by the plural of their resource, and the fields of their replica specs.
-JOBS = {
-    "tfjobs": "tfReplicaSpecs",
-    "pytorchjobs": "pytorchReplicaSpecs",
-    "xgboostjobs": "xgbReplicaSpecs",
-    "paddlejobs": "paddleReplicaSpecs",
-    "jaxjobs": "jaxReplicaSpecs",
-    "mpijobs": "mpiReplicaSpecs",
-}
-KINDS = frozenset(("TFJob", "PyTorchJob", "XGBoostJob", "PaddleJob", "JAXJob", "MPIJob"))
+JOBS = {f"{kind.lower()}s": known.field for kind, known in KINDS.items()}
 ROLE, INDEX = "training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"
 JOB = "training.kubeflow.org/job-name"
 ATTEMPT, SCOPE = "trainshed.dev/restart-attempt", "trainshed.dev/restart-scope"
@@ -37,17 +31,14 @@ EXEMPT = ("leases", "events", "nodes", "namespaces", "resourcequotas")
 
 
 def meta(found: Object) -> dict[str, Any]:
-    """Return the metadata."""
     return found.get("metadata") or {}
 
 
 def uid(found: Object) -> str:
-    """Return the uid."""
     return str(meta(found).get("uid", ""))
 
 
 def title(plural: str, found: Object) -> str:
-    """Return its name for messages."""
     return f"{plural} {meta(found).get('namespace', '')}/{meta(found).get('name', '')}"
 
 
@@ -81,7 +72,6 @@ def conditions(status: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def condition(found: Object, kind: str) -> bool:
-    """Return whether the condition of this type is true."""
     return any(one.get("type") == kind and one.get("status") == "True" for one in conditions(status(found)))
 
 
@@ -123,7 +113,6 @@ def counts(plural: str, job: Object) -> dict[str, int]:
 
 
 def policy(job: Object) -> dict[str, Any]:
-    """Return the run policy."""
     return (job.get("spec") or {}).get("runPolicy") or {}
 
 
@@ -133,7 +122,6 @@ def clean_pod_policy(job: Object) -> str:
 
 
 def status(found: Object) -> dict[str, Any]:
-    """Return the status."""
     return found.get("status") or {}
 
 
@@ -156,12 +144,10 @@ def recognizable(found: Object) -> bool:
 
 
 def attempt(pod: Object) -> int:
-    """Return the attempt of a pod."""
     return int((meta(pod).get("annotations") or {}).get(ATTEMPT, 0))
 
 
 def phase(pod: Object) -> str:
-    """Return a pod's phase."""
     return str(status(pod).get("phase", "Pending"))
 
 
