@@ -47,7 +47,6 @@ class Request:
 
     @property
     def plural(self) -> str:
-        """The plural of the kind."""
         return self.parts[1]
 
     @cached_property
@@ -64,12 +63,10 @@ class Request:
 
     @property
     def watches(self) -> bool:
-        """True if it is a watch."""
         return "watch" in self.query
 
     @property
     def lists(self) -> bool:
-        """True if it is a list."""
         return self.verb == "GET" and not self.parts[2] and not self.watches
 
     @property

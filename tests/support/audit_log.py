@@ -31,7 +31,6 @@ class Request:
 
     @property
     def writes(self) -> bool:
-        """True if it is a write."""
         return self.what.split()[0] in WRITES
 
 

@@ -92,7 +92,6 @@ class Visitor:
         context.set_default_timeout(PATIENCE * 1000)
 
     def open(self, url: str) -> Page:
-        """Open a page in a new tab."""
         page = self.context.new_page()
         page.on("console", lambda line: line.type in COMPLAINTS and self.complaints.append(line.text))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))

@@ -32,7 +32,6 @@ ROLES = {
 
 
 def at(seconds: float) -> datetime:
-    """Return the time this number of seconds after the start."""
     return T0 + timedelta(seconds=seconds)
 
 
@@ -66,12 +65,10 @@ def run_policy(**fields) -> RunPolicy:
 
 
 def elastic(low=1, high=3, **fields) -> PyTorchJobOptions:
-    """Return the options of an elastic PyTorchJob."""
     return PyTorchJobOptions(nproc_per_node="auto", elastic=Elastic(low, high, **fields))
 
 
 def cached(job: Job, status: Status | None = None) -> CachedJob:
-    """Return a job as the cache has it."""
     return CachedJob(job, status or Status(), ParsedSpec(job.policy, job.groups))
 
 
@@ -116,7 +113,6 @@ def a_pod(replica, phase="Running", *, job="mnist", attempt=0, code=None, ended=
 
 
 def a_service(replica, job="mnist") -> Service:
-    """Return the Service of a replica."""
     role, _, index = replica.rpartition("-") if "-" in replica else (replica, "", "-1")
     return Service(f"{job}-{replica}", f"{replica}-svc", "1", "job-uid", "ml", job, role, int(index))
 
@@ -140,12 +136,10 @@ def seen(
 
 
 def plan_for(job: Job, *pods: Pod, **fields) -> Plan:
-    """Return the plan for these objects."""
     return plan(seen(job, *pods, **fields))
 
 
 def running(job: Job, *, now=T0) -> Status:
-    """Return the status of a job all of whose pods run."""
     pods = [
         a_pod(str(replica), job=job.name, container=FRAMEWORKS[job.kind].container.name) for replica in job.all_replicas
     ]
@@ -168,7 +162,6 @@ def states(status: Status) -> list[str]:
 
 
 def message(status: Status, kind: str) -> str:
-    """Return the message of a condition."""
     condition = status.condition(ConditionType(kind))
     assert condition is not None, states(status)
     return condition.message
@@ -190,7 +183,6 @@ def services(decision: Plan, what=CreateService) -> list[str]:
 
 
 def event_reasons(decision: Plan) -> list[str]:
-    """Return the reasons of the Events."""
     return [event.reason for event in decision.events]
 
 

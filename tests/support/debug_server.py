@@ -29,7 +29,6 @@ class _Client(socketserver.StreamRequestHandler):
     server: DebugServer
 
     def handle(self) -> None:
-        """Answer one request."""
         self.server.asked.append(self.rfile.readline())
         while self.rfile.readline().strip():
             pass

@@ -135,7 +135,6 @@ class FaultProxy:
         return kubeconfig(folder / "proxy.kubeconfig", "proxy", f"http://127.0.0.1:{self.port}", user)
 
     def hang_up(self) -> None:
-        """Abort all connections."""
         for connection in self._server.connections:
             if connection.transport:
                 connection.transport.abort()

@@ -53,7 +53,6 @@ class Harness:
         self._lines.append((informer, line))
 
     def now(self) -> datetime:
-        """Return the time of the cluster."""
         return self.world.now
 
     def hear(self, *without: str) -> None:
@@ -102,7 +101,6 @@ class Harness:
         return found
 
     def job(self) -> dict:
-        """Return the job as the cluster has it."""
         return self.world.get("tfjobs")
 
     def states(self) -> list[str]:

@@ -39,7 +39,6 @@ def spec_of(containers: dict | None = None, **spec) -> dict:
 
 
 def plan_for(job: Job, *pods, status=None, now=T0, services=True, job_defaults=None) -> Plan:
-    """Return the plan for it."""
     domain = (Service("m", "svc", "1", "job-uid", "ml", "m", "", -1),) if services else ()
     return plan(Snapshot(job, MPI_V2BETA1, job_defaults or JobDefaults(), status or Status(), pods, domain, now))
 

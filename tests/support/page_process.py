@@ -75,7 +75,6 @@ async def serve(jobs: int) -> None:
 
 
 def say(**found: object) -> None:
-    """Write an answer."""
     sys.stdout.write(f"{json.dumps(found)}\n")
     sys.stdout.flush()
 

@@ -29,7 +29,6 @@ class PodLogs:
         self.ended: set[str] = set()
 
     def of(self, pod: str) -> asyncio.Queue[bytes | TransportError | None]:
-        """Return the queue of a pod."""
         return self.pieces.setdefault(pod, asyncio.Queue())
 
     def end(self, pod: str) -> None:
@@ -38,7 +37,6 @@ class PodLogs:
         self.of(pod).put_nowait(END)
 
     async def exchange(self, request: Request) -> Answer:
-        """Pass a request on."""
         return await self._transport.exchange(request)
 
     @asynccontextmanager
@@ -72,5 +70,4 @@ class PodLogs:
         return END if pod in self.ended and pieces.empty() else await pieces.get()
 
     async def close(self) -> None:
-        """Close the other transport."""
         await self._transport.close()

@@ -19,7 +19,6 @@ def waiting(pod: Object, reason: str) -> Object:
 
 
 def running(pod: Object, now: float, *, ready: bool = True) -> Object:
-    """Return the status of a pod whose container runs."""
     own = _container(pod)
     state = {"running": {"startedAt": _started(own) or timestamp(now)}}
     status = {"phase": "Running", "containerStatuses": [{**own, "ready": ready, "state": state}]}

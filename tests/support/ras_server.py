@@ -106,7 +106,6 @@ class _Client(socketserver.StreamRequestHandler):
 
 
 def main() -> None:
-    """Serve until the process is ended."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--hosts", type=lambda names: names.split(","), default=["localhost"] * 2)
     parser.add_argument("--still-after", type=float, default=1e9)

@@ -16,7 +16,6 @@ FOLDER = ROOT / "build" / "results"
 
 
 def place(run: str) -> Path:
-    """The result file of a run."""
     return FOLDER / f"{run}.toml"
 
 

@@ -45,12 +45,10 @@ class ScheduledCall:
         self.cancelled_ = False
 
     def cancel(self) -> None:
-        """Do not run it."""
         self.cancelled_ = True
         self.callback, self.args = _do_nothing, ()
 
     def cancelled(self) -> bool:
-        """Return whether it was cancelled."""
         return self.cancelled_
 
     def when(self) -> float:
@@ -81,7 +79,6 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     # ------------------------------------------------------------------------------------------------ asyncio's methods
 
     def time(self) -> float:
-        """Return the time in seconds."""
         return self._now / MICRO
 
     def call_soon(self, callback, *args, context=None) -> ScheduledCall:  # type: ignore[override]
@@ -162,7 +159,6 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return True
 
     def run_for(self, seconds: float) -> None:
-        """Run until this time has passed."""
         self.run_until(lambda: False, seconds)
 
     def suspend(self, seconds: float) -> None:

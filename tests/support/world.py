@@ -98,7 +98,6 @@ class World:
         return {pod.name: pod for pod in (PODS.item(found.raw) for found in stored)}
 
     def names(self, plural: str) -> list[str]:
-        """Return the names of the objects of a resource."""
         return [found["metadata"]["name"] for found in self.server.objects(plural)]
 
     def get(self, what: str | Kind, name: str = "mnist") -> dict | None:
@@ -120,17 +119,14 @@ class World:
         self.now = now
 
     def create(self, what: str | Kind, body: dict) -> dict:
-        """Create an object."""
         return self.server.request(USER, "POST", self._path(what), body=body)
 
     def replace(self, what: str | Kind, name: str, change: Callable[[dict], object], part: str = "") -> None:
-        """Change an object, or its `status`."""
         body = copy.deepcopy(self.get(what, name))
         change(body)
         self.server.request(USER, "PUT", self._path(what, name, part), body=body)
 
     def patch(self, what: str | Kind, name: str, metadata: dict) -> None:
-        """Merge a change into the metadata of an object."""
         self.server.request(USER, "PATCH", self._path(what, name), body={"metadata": metadata})
 
     def delete(self, what: str | Kind, name: str = "mnist", grace: int | None = None) -> None:
@@ -144,7 +140,6 @@ class World:
         self._collector.run()
 
     def edit(self, kind: str, name: str, change: Callable[[dict], object]) -> None:
-        """Change a job's spec."""
         self.replace(KINDS[kind].plural, name, lambda job: change(job["spec"]))
 
     def touch(self, kind: str, name: str) -> None:

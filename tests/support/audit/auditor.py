@@ -62,13 +62,11 @@ class Auditor:
         )
 
     def on_change(self, change: Change) -> None:
-        """Check a change."""
         self.records.record(change)
         for oracle in self._oracles:
             self.violations.extend(oracle.on_change(change, self.records))
 
     def asked(self, request: Request) -> None:
-        """Record a request of the operator."""
         self._write_budget.asked(request)
 
     def at_rest(self, since: float) -> None:

@@ -31,7 +31,6 @@ class Conditions:
     """Compares the conditions of each version of a job with the earlier versions."""
 
     def on_change(self, change: Change, records: Records) -> Iterator[Violation]:
-        """Check a version of a job."""
         if change.plural not in api_fields.JOBS or change.verb == DELETED or change.actor == USER:
             return
         assert change.after is not None

@@ -13,7 +13,6 @@ class Counters:
     """Compares each status with the one before, and each pod that the operator deletes with the stored status."""
 
     def on_change(self, change: Change, records: Records) -> Iterator[Violation]:
-        """Check a change of a job's status, or the deletion of a pod."""
         if change.plural in api_fields.JOBS and change.before and change.after and change.actor != USER:
             job = records.jobs[api_fields.uid(change.after)]
             for message in (*_wrong(change, job), *_beyond(change, job)):

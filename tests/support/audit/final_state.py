@@ -60,7 +60,6 @@ class WriteCounts:
         self._deleted: Counter[str] = Counter()
 
     def on_change(self, change: Change, _records: Records) -> Iterator[Violation]:
-        """Count."""
         if change.actor == OPERATOR and change.plural not in api_fields.EXEMPT:
             name = api_fields.title(change.plural, change.object)
             self._made[name] += change.verb == CREATED

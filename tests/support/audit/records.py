@@ -72,7 +72,6 @@ class JobRecord:
 
     @property
     def title(self) -> str:
-        """The name in messages."""
         return api_fields.title(self.plural, self.document)
 
     @property
@@ -121,7 +120,6 @@ class Records:
         self.watch_silence = 0.0
 
     def record(self, change: Change) -> None:
-        """Record a change."""
         found, meta = change.object, api_fields.meta(change.object)
         key = (change.plural, str(meta.get("namespace", "")), str(meta.get("name", "")))
         if change.verb == DELETED:

@@ -42,19 +42,16 @@ class Scenario:
         return self.make(plural, name, USER, kind=KINDS[plural], spec=spec)
 
     def pod(self, name: str, job: Object, actor: str = OPERATOR, attempt: int = 0) -> Object:
-        """Create the pod of a job."""
         role, _, index = name.removeprefix(f"{job['metadata']['name']}-").rpartition("-")
         labels = {JOB: job["metadata"]["name"], ROLE: role, INDEX: index}
         meta = {"labels": labels, "annotations": {ATTEMPT: str(attempt)}, **owned(job)}
         return self.make("pods", name, actor, kind="Pod", metadata=meta, status={"phase": "Pending"})
 
     def make(self, plural: str, name: str, actor: str, *, metadata: dict | None = None, **rest: Any) -> Object:
-        """Create an object."""
         meta = {"namespace": "ml", "name": name, "uid": f"{name}-{self._version}", **(metadata or {})}
         return self._apply(CREATED, plural, name, actor, {"metadata": meta, **rest})
 
     def change(self, plural: str, name: str, actor: str, edit: Callable[[Object], object]) -> Object:
-        """Change an object."""
         found = copy.deepcopy(self.objects[plural, name])
         edit(found)
         return self._apply(MODIFIED, plural, name, actor, found)
@@ -85,17 +82,14 @@ class Scenario:
         return self.status("pods", name, KUBELET, phase="Failed" if code else "Succeeded", **state, **fields)
 
     def delete(self, plural: str, name: str, actor: str = OPERATOR) -> None:
-        """Delete an object at once."""
         self._apply(DELETED, plural, name, actor, None)
 
     def scale(self, workers: int) -> None:
-        """A user changes the number of workers."""
         self.change(
             "jaxjobs", "job", USER, lambda job: job["spec"]["jaxReplicaSpecs"]["Worker"].update(replicas=workers)
         )
 
     def hold(self, *finalizers: str) -> None:
-        """Set the finalizers of the first worker."""
         self.change("pods", "job-worker-0", OPERATOR, lambda pod: pod["metadata"].update(finalizers=list(finalizers)))
 
     def _apply(self, verb: str, plural: str, name: str, actor: str, after: Object | None) -> Object:

@@ -19,7 +19,6 @@ class UniqueReplicas:
         self._in_flight = in_flight
 
     def on_change(self, change: Change, records: Records) -> Iterator[Violation]:
-        """Check a new pod."""
         job = records.job(change) if change.plural == "pods" else None
         if job is None or change.verb == DELETED:
             return
