@@ -159,10 +159,15 @@ def _in_columns(rows: list[tuple[str, str]], width: int) -> list[str]:
     return lines
 
 
+def wants_no_colours() -> bool:
+    """Return whether the user wants none (https://no-color.org), or has a terminal that cannot show them."""
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in ("dumb", "unknown")
+
+
 @click.group(cls=LazyGroup)
 @click.version_option(package_name="trainshed")
 @click.pass_context
 def cli(context: click.Context) -> None:
     """Run distributed training jobs of the kubeflow.org/v1 kinds on Kubernetes."""
-    if os.environ.get("NO_COLOR"):
+    if wants_no_colours():
         context.color = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 from collections.abc import Callable
@@ -24,7 +23,7 @@ from trainshed.local.state_folder import Unusable, default_place
 from trainshed.local.tasks import described
 from trainshed.process import TextFormatter
 
-from . import local_jobs, sources
+from . import local_jobs, sources, wants_no_colours
 
 
 def _failures(
@@ -133,6 +132,6 @@ def _quiet_loggers() -> None:
 
 
 def _coloured(*, no_color: bool, json: bool) -> bool:
-    """Return whether lines are printed in colours: on a terminal, unless the user wants none (https://no-color.org)."""
+    """Return whether lines are printed in colours: on a terminal that can, unless the user wants none."""
     stream = sys.stderr if json else sys.stdout
-    return stream is not None and stream.isatty() and not no_color and not os.environ.get("NO_COLOR")
+    return stream is not None and stream.isatty() and not no_color and not wants_no_colours()

@@ -26,7 +26,7 @@ HOSTILE = f"h\x1b[2J\x1b]0;owned\x07\x9b31m\u202etxt\u2066\u2028{FORGED}\r{FORGE
 
 def shown(*words: object) -> str:
     """What a command prints on a terminal: click takes some of the sequences away elsewhere."""
-    result = CliRunner().invoke(cli, list(map(str, words)), color=True)
+    result = CliRunner(env={"TERM": "xterm", "NO_COLOR": ""}).invoke(cli, list(map(str, words)), color=True)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.output
 
@@ -48,6 +48,12 @@ def a_pod(**metadata: str) -> dict:
         | metadata
         | {"labels": labels, "finalizers": finalizers}
     }
+
+
+FAILED = pytorchjob("a", Master=1) | {
+    "metadata": {"name": "a", "namespace": "ml", "uid": "u", "resourceVersion": "1"},
+    "status": {"conditions": [{"type": "Failed", "status": "True", "reason": "x", "message": "exit 3"}]},
+}
 
 
 def flags(*words: str) -> Objects:
@@ -233,3 +239,20 @@ def test_roles_of_a_spec_forge_no_line():
     with pytest.raises(ClickException) as refused:
         scale._patch(job, "pytorchReplicaSpecs", "PS", 1)
     assert is_harmless(refused.value.message)
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_coloured"),
+    [
+        ({"TERM": "xterm", "NO_COLOR": ""}, True),
+        ({"TERM": "dumb", "NO_COLOR": ""}, False),
+        ({"TERM": "unknown", "NO_COLOR": ""}, False),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+    ],
+)
+def test_a_terminal_that_shows_no_colours_gets_none(tmp_path, variables: dict[str, str], is_coloured: bool):
+    objects = {"v1": {"resources": [{"kind": "PyTorchJob", "name": "pytorchjobs"}]}, "pytorchjobs": [FAILED]}
+    with listed_cluster(tmp_path, objects) as kubeconfig:
+        words = ["get", "-n", "ml", "--kubeconfig", str(kubeconfig)]
+        result = CliRunner(env=variables).invoke(cli, words, color=True)
+    assert (result.exit_code, "Failed" in result.stdout, "\x1b[" in result.stdout) == (0, True, is_coloured)
