@@ -14,7 +14,7 @@ from typing import Self
 from support.jobs import KINDS
 from support.kubectl import kubectl_file
 from support.measured import USER
-from support.planes import CRDS, served
+from support.planes import CRDS
 from support.user_client import UserClient, eventually
 from testbed.binaries import binary, module_folder
 from testbed.control_plane import ControlPlane
@@ -153,6 +153,6 @@ def install(contestant: Contestant, plane: ControlPlane) -> None:
     for file in sorted(contestant.crds.glob("kubeflow.org_*.yaml")):
         kubectl_file(plane, "create", file)
     user = UserClient(plane.kubeconfig, "default")
-    eventually(lambda: all(served(user, kind) for kind in KINDS))
+    eventually(lambda: all(user.serves(user.path(kind, "")) for kind in KINDS))
     contestant.prepare(plane)
     time.sleep(NEW_CRD)
