@@ -13,7 +13,6 @@ from typing import Any, Self
 
 import pytest
 
-from support import pod_statuses
 from support.audit_log import WRITES, entries
 from support.fake_kubelet import NODE, FakeKubelet
 from support.jobs import tfjob
@@ -43,11 +42,10 @@ class AddressedKubelet(FakeKubelet):
         self._turns: dict[str, int] = {}
         super().__init__(user, self._turn)
 
-    def run(self, name: str, *, ready: bool = True) -> None:
-        """Let a pod run, with an address of its own."""
-        address = f"10.9.0.{self._turns[name] + 1}"
-        status = pod_statuses.running(self._pod(name), time.time(), ready=ready)
-        self.user.set_pod_status(name, {**status, "podIP": address, "podIPs": [{"ip": address}]})
+    def status(self, pod: dict, *, ready: bool = True) -> dict:
+        """A pod that runs has an address of its own."""
+        address = f"10.9.0.{self._turns[pod['metadata']['name']] + 1}"
+        return super().status(pod, ready=ready) | {"podIP": address, "podIPs": [{"ip": address}]}
 
     def _turn(self, name: str) -> str:
         if name not in self._turns:

@@ -10,6 +10,7 @@ import pytest
 from support.fake_kubelet import FakeKubelet
 from support.jobs import pod_spec, pytorchjob
 from support.operator import Operator
+from support.pod_statuses import timestamp
 from support.user_client import UserClient, always, eventually
 
 from .conftest import Bed
@@ -21,10 +22,9 @@ CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utili
 class StartedPods(FakeKubelet):
     """A kubelet that writes when a pod was started: the autoscaler ignores pods that were not."""
 
-    def run(self, name: str, *, ready: bool = True) -> None:
-        """Let a pod run."""
-        self.user.set_pod_status(name, {"startTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
-        super().run(name, ready=ready)
+    def status(self, pod: dict, *, ready: bool = True) -> dict:
+        """A pod that runs has been started."""
+        return {"startTime": timestamp(time.time())} | super().status(pod, ready=ready)
 
 
 @pytest.fixture(scope="module")

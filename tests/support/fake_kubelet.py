@@ -33,6 +33,11 @@ async def runs(_pod: dict) -> str:
     return "Running"
 
 
+def status_of(pod: dict) -> dict:
+    """The status of a pod that runs."""
+    return pod_statuses.running(pod, time.time())
+
+
 class FakeKubelet:
     """Schedules and runs all pods of one namespace, in the background; `created` are their names in order.
 
@@ -54,7 +59,11 @@ class FakeKubelet:
         self._work.__exit__(None, None, None)
 
     def run(self, name: str, *, ready: bool = True) -> None:
-        self.user.set_pod_status(name, pod_statuses.running(self._read(name), time.time(), ready=ready))
+        self.user.set_pod_status(name, self.status(self._read(name), ready=ready))
+
+    def status(self, pod: dict, *, ready: bool = True) -> dict:
+        """Return what is written of a pod that runs."""
+        return pod_statuses.running(pod, time.time(), ready=ready)
 
     def end(self, name: str, code: int, reason: str = "", message: str = "") -> None:
         """Let a pod's container end with this exit code, and the pod with it."""
@@ -72,12 +81,12 @@ class FakeKubelet:
     def _read(self, name: str) -> dict:
         """The spec of a pod: what others write into its status does not matter here."""
         pod = self._pods.get(name) or self.user.call("GET", where("pods", self.user.namespace, name))
-        return {"spec": pod["spec"]}
+        return {"metadata": pod["metadata"], "spec": pod["spec"]}
 
     @contextlib.asynccontextmanager
     async def _at_work(self) -> AsyncIterator[None]:
         client = AsyncClient(self.user.kubeconfig)
-        kubelet = AsyncKubelet(client, self._fate, REST)
+        kubelet = AsyncKubelet(client, self._fate, self.status, REST)
         following = asyncio.create_task(self._follow(client, kubelet))
         yield
         for task in (following, *kubelet.tasks):
@@ -109,14 +118,20 @@ class FakeKubelet:
 class AsyncKubelet:
     """The same for all namespaces, without a thread; `observe` gets every change of a pod, `fate` each new one.
 
-    A pod that is deleted stops after `grace` seconds.
+    `status` is what it writes of a pod that runs. One that is deleted stops after `grace` seconds.
     """
 
-    def __init__(self, client: AsyncClient, fate: Callable[[dict], Awaitable[str]] = runs, grace: float = 0.0) -> None:
+    def __init__(
+        self,
+        client: AsyncClient,
+        fate: Callable[[dict], Awaitable[str]] = runs,
+        status: Callable[[dict], dict] = status_of,
+        grace: float = 0.0,
+    ) -> None:
         self.tasks: set[asyncio.Task] = set()
         self._client = client
         self._fate = fate
-        self._grace = grace
+        self._status, self._grace = status, grace
 
     def observe(self, plural: str, before: dict | None, after: dict | None) -> None:
         """Schedule and start a new pod, and remove one that is being deleted."""
@@ -130,7 +145,7 @@ class AsyncKubelet:
             self._do(lambda: self._start(after))
 
     async def run(self, pod: dict) -> None:
-        await set_status(self._client, pod, pod_statuses.running(pod, time.time()))
+        await set_status(self._client, pod, self._status(pod))
 
     async def end(self, pod: dict, code: int, message: str = "") -> None:
         """Let a pod's container end with this exit code, and the pod with it."""
