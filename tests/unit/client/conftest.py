@@ -15,7 +15,7 @@ from trainshed.client.http import HttpTransport
 from trainshed.client.kubeconfig import find_credentials
 from trainshed.client.transport import RestClient
 
-__all__ = ["gateway", "user", "wire"]
+__all__ = ["gateway", "rest", "user"]
 
 
 @pytest.fixture(scope="package")
@@ -25,14 +25,14 @@ def server(second_server: ControlPlane) -> ControlPlane:
 
 
 @pytest_asyncio.fixture
-async def wire(server: ControlPlane) -> AsyncIterator[RestClient]:
+async def rest(server: ControlPlane) -> AsyncIterator[RestClient]:
     """Yield a connection to the server, and close it afterwards."""
-    wire = RestClient(HttpTransport(find_credentials(str(server.kubeconfig))))
-    yield wire
-    await wire.close()
+    rest = RestClient(HttpTransport(find_credentials(str(server.kubeconfig))))
+    yield rest
+    await rest.close()
 
 
 @pytest.fixture
-def gateway(wire: RestClient) -> ApiClient:
+def gateway(rest: RestClient) -> ApiClient:
     """Return a client of the server."""
-    return ApiClient(wire, TokenBucket())
+    return ApiClient(rest, TokenBucket())

@@ -121,18 +121,18 @@ async def connected(server: ScriptedServer):
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    wire = RestClient(HttpTransport(Credentials(f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}")))
-    yield wire
-    await wire.close()
+    rest = RestClient(HttpTransport(Credentials(f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}")))
+    yield rest
+    await rest.close()
     await runner.cleanup()
 
 
 @contextlib.asynccontextmanager
 async def listening(server: ScriptedServer):
     """Run an informer of pods against this server."""
-    async with connected(server) as wire:
+    async with connected(server) as rest:
         listener = Listener()
-        informer = Informer(wire, Path("/api/v1", "pods"), PODS, listener)
+        informer = Informer(rest, Path("/api/v1", "pods"), PODS, listener)
         task = asyncio.create_task(informer.run())
         yield listener, informer
         task.cancel()

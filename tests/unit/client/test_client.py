@@ -155,12 +155,12 @@ async def test_a_status_is_stored_only_at_the_version_that_was_read(gateway, use
         await gateway.store_status(TENSORFLOW, user.namespace, "other", patch)
 
 
-async def test_a_crd_that_drops_status_fields_is_logged_once(gateway, user, wire, monkeypatch, caplog):
+async def test_a_crd_that_drops_status_fields_is_logged_once(gateway, user, rest, monkeypatch, caplog):
     async def without_restarts(*_: object) -> bytes:
         return b'{"status": {"ready": "1/1"}}'
 
     patch = {"status": {"restarts": 1, "ready": "1/1", "failure": None}}
-    monkeypatch.setattr(wire, "write", without_restarts)
+    monkeypatch.setattr(rest, "write", without_restarts)
     for _ in range(2):
         await gateway.store_status(TENSORFLOW, user.namespace, "mnist", patch)
     (line,) = caplog.messages

@@ -61,10 +61,10 @@ async def until(question, within=20.0):
 
 
 @contextlib.asynccontextmanager
-async def listening(wire, user):
+async def listening(rest, user):
     """Run an informer of the pods of a namespace; yield its listener."""
     listener = Listener()
-    informer = Informer(wire, Path("/api/v1", "pods", user.namespace), PODS, listener, LABEL)
+    informer = Informer(rest, Path("/api/v1", "pods", user.namespace), PODS, listener, LABEL)
     async with running(informer):
         await asyncio.wait_for(informer.synced.wait(), 20)
         yield listener, informer
@@ -80,9 +80,9 @@ async def running(informer):
         await task
 
 
-async def test_what_comes_changes_and_goes_is_heard(wire, user):
+async def test_what_comes_changes_and_goes_is_heard(rest, user):
     make_pod(user, "before")
-    async with listening(wire, user) as (listener, informer):
+    async with listening(rest, user) as (listener, informer):
         assert set(listener.known) == {"before"}
         make_pod(user, "after")
         await until(lambda: "after" in listener.known)
@@ -96,20 +96,20 @@ async def test_what_comes_changes_and_goes_is_heard(wire, user):
 
 
 @pytest.mark.fault("C11")
-async def test_pods_without_our_label_are_never_sent(wire, user):
+async def test_pods_without_our_label_are_never_sent(rest, user):
     user.make("pods", {"metadata": {"name": "other"}, "spec": {"containers": [{"name": "c", "image": "x"}]}})
-    async with listening(wire, user) as (listener, _):
+    async with listening(rest, user) as (listener, _):
         make_pod(user, "own")
         await until(lambda: "own" in listener.known)
         assert set(listener.known) == {"own"}
 
 
 @pytest.mark.fault("A16")
-async def test_a_list_of_several_pages_is_whole(wire, user, monkeypatch):
+async def test_a_list_of_several_pages_is_whole(rest, user, monkeypatch):
     monkeypatch.setattr("trainshed.client.lists.PAGE_SIZE", 3)
     for number in range(8):
         make_pod(user, f"p-{number}")
-    async with listening(wire, user) as (listener, _):
+    async with listening(rest, user) as (listener, _):
         assert len(listener.known) == 8
         assert listener.lists == 1
 
@@ -118,8 +118,8 @@ async def test_a_list_of_several_pages_is_whole(wire, user, monkeypatch):
 async def test_the_api_server_may_restart(tmp_path):
     with ControlPlane(tmp_path / "plane") as plane:
         user = UserClient(plane.kubeconfig, "default")
-        wire = RestClient(HttpTransport(find_credentials(str(plane.kubeconfig))))
-        async with listening(wire, user) as (listener, _):
+        rest = RestClient(HttpTransport(find_credentials(str(plane.kubeconfig))))
+        async with listening(rest, user) as (listener, _):
             make_pod(user, "a")
             await until(lambda: "a" in listener.known)
             await asyncio.to_thread(plane.kill_apiserver)
@@ -129,12 +129,12 @@ async def test_the_api_server_may_restart(tmp_path):
             make_pod(user, "b")
             user.delete("pods", "a", grace=0)
             await until(lambda: set(listener.known) == {"b"}, 40)
-        await wire.close()
+        await rest.close()
 
 
 @pytest.mark.parametrize("how", ["in the stream", "as the answer"])
-async def test_an_expired_version_leads_to_a_new_list(wire, user, monkeypatch, how):
-    watch, forgetful = wire.watch, [True]
+async def test_an_expired_version_leads_to_a_new_list(rest, user, monkeypatch, how):
+    watch, forgetful = rest.watch, [True]
 
     async def forgets(path, query):
         if forgetful and forgetful.pop():
@@ -144,9 +144,9 @@ async def test_an_expired_version_leads_to_a_new_list(wire, user, monkeypatch, h
         async for line in watch(path, query):
             yield line
 
-    monkeypatch.setattr(wire, "watch", forgets)
+    monkeypatch.setattr(rest, "watch", forgets)
     make_pod(user, "a")
-    async with listening(wire, user) as (listener, _):
+    async with listening(rest, user) as (listener, _):
         listener.known["ghost"] = None
         await until(lambda: listener.lists == 2)
         assert set(listener.known) == {"a"}
@@ -155,8 +155,8 @@ async def test_an_expired_version_leads_to_a_new_list(wire, user, monkeypatch, h
         assert listener.lists == 2
 
 
-async def test_a_kind_that_is_not_served_counts_as_synced(wire, user, caplog):
-    informer = Informer(wire, Path("/apis/kubeflow.org/v1", "nojobs", user.namespace), DOCUMENTS, Listener())
+async def test_a_kind_that_is_not_served_counts_as_synced(rest, user, caplog):
+    informer = Informer(rest, Path("/apis/kubeflow.org/v1", "nojobs", user.namespace), DOCUMENTS, Listener())
     async with running(informer):
         await asyncio.wait_for(informer.synced.wait(), 20)
         await asyncio.sleep(1)
@@ -166,7 +166,7 @@ async def test_a_kind_that_is_not_served_counts_as_synced(wire, user, caplog):
     assert (informer.missing, informer.heard) == (True, 0.0)
 
 
-async def test_jobs_are_delivered_unchanged(wire, user):
+async def test_jobs_are_delivered_unchanged(rest, user):
     class Documents(Listener):
         def replaced(self, items, _version):
             self.known = {item["metadata"]["name"]: item for item in items}
@@ -174,7 +174,7 @@ async def test_jobs_are_delivered_unchanged(wire, user):
     user.create(tfjob("mnist", Worker=1))
     listener = Documents()
     path = Path("/apis/kubeflow.org/v1", "tfjobs", user.namespace)
-    informer = Informer(wire, path, DOCUMENTS, listener)
+    informer = Informer(rest, path, DOCUMENTS, listener)
     async with running(informer):
         await asyncio.wait_for(informer.synced.wait(), 20)
     assert listener.known["mnist"]["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 1

@@ -28,16 +28,16 @@ def followed(server: ScriptedServer, *kinds: Followed[str], seconds: float = 60)
     found: list = []
     said: list[str] = []
 
-    async def read(wire: RestClient) -> None:
-        async with asyncio.timeout(seconds), aclosing(changes(wire, kinds or [PODS], {}, said.append)) as all_changes:
+    async def read(rest: RestClient) -> None:
+        async with asyncio.timeout(seconds), aclosing(changes(rest, kinds or [PODS], {}, said.append)) as all_changes:
             async for change in all_changes:
                 job, deleted = change.item, change.deleted
                 found.append((job, deleted))
 
     async def story() -> None:
-        async with connected(server) as wire:
+        async with connected(server) as rest:
             try:
-                await read(wire)
+                await read(rest)
             except ApiError as error:
                 found.append(error)
             except TimeoutError:

@@ -17,12 +17,12 @@ OBJECT = b'{"metadata": {"name": "a", "uid": "u", "resourceVersion": "7"}, "data
 
 
 @pytest.mark.parametrize(("whole", "sizes"), [(False, [2, 2, 1]), (True, [5])])
-async def test_a_list_is_read_in_pages_or_as_a_whole(wire, user, monkeypatch, whole, sizes):
+async def test_a_list_is_read_in_pages_or_as_a_whole(rest, user, monkeypatch, whole, sizes):
     monkeypatch.setattr(lists, "PAGE_SIZE", 2)
     for number in range(5):
         user.make("configmaps", {"metadata": {"name": f"c-{number}", "labels": {"own": "1"}}})
     path = Path("/api/v1", "configmaps", user.namespace)
-    found = [page async for page in list_pages(wire, path, {"labelSelector": "own"}, whole=whole)]
+    found = [page async for page in list_pages(rest, path, {"labelSelector": "own"}, whole=whole)]
     assert [len(page.items) for page in found] == sizes
     assert len({page.metadata.version for page in found}) == 1, "all pages are of one version"
 

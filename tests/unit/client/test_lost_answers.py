@@ -23,19 +23,19 @@ def a_job(user):
     return parse.job(user.job("TFJob", "mnist"), TENSORFLOW, JobDefaults())
 
 
-async def test_a_stored_status_is_recognized_after_a_lost_response(gateway, user, wire, monkeypatch):
+async def test_a_stored_status_is_recognized_after_a_lost_response(gateway, user, rest, monkeypatch):
     job = a_job(user)
     patch = {"metadata": {"uid": job.uid, "resourceVersion": job.version}}
     patch["status"] = {"restarts": 1, "replicaStatuses": {"Worker": {"active": 1, "ready": None}}, "startTime": None}
-    lose_answers(wire, monkeypatch, "PATCH")
+    lose_answers(rest, monkeypatch, "PATCH")
     stored = await gateway.store_status(TENSORFLOW, user.namespace, job.name, patch)
     assert stored["status"] == {"restarts": 1, "replicaStatuses": {"Worker": {"active": 1}}}
 
 
 @pytest.mark.parametrize("touched", [False, True], ids=["nothing happens", "another client writes"])
-async def test_a_status_that_was_not_stored_is_an_error(gateway, user, wire, monkeypatch, touched):
+async def test_a_status_that_was_not_stored_is_an_error(gateway, user, rest, monkeypatch, touched):
     job = a_job(user)
-    lose_answers(wire, monkeypatch, "PATCH", before=True)
+    lose_answers(rest, monkeypatch, "PATCH", before=True)
     if touched:
         user.patch_job("TFJob", "mnist", {"metadata": {"labels": {"a": "b"}}})
     patch = {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": {"restarts": 1}}
@@ -44,28 +44,28 @@ async def test_a_status_that_was_not_stored_is_an_error(gateway, user, wire, mon
     assert "status" not in user.job("TFJob", "mnist")
 
 
-async def test_a_job_of_the_same_name_does_not_count_as_stored(gateway, user, wire, monkeypatch):
+async def test_a_job_of_the_same_name_does_not_count_as_stored(gateway, user, rest, monkeypatch):
     patch = {"metadata": {"uid": "another", "resourceVersion": "1"}, "status": {"restarts": 1}}
     stored = {"metadata": {"uid": a_job(user).uid, "resourceVersion": "1"}, "status": {"restarts": 1}}
     stored["metadata"].pop("resourceVersion")
     user.call("PATCH", user.path("TFJob", "mnist", "status"), stored, MERGE)
-    lose_answers(wire, monkeypatch, "PATCH", before=True)
+    lose_answers(rest, monkeypatch, "PATCH", before=True)
     with pytest.raises(Unavailable, match="lost"):
         await gateway.store_status(TENSORFLOW, user.namespace, "mnist", patch)
 
 
-def lose_answers(wire, monkeypatch, verb: str, *, before: bool = False) -> None:
+def lose_answers(rest, monkeypatch, verb: str, *, before: bool = False) -> None:
     """Drop the responses to requests of this verb, or with `before` the requests themselves."""
-    write = wire.write
+    write = rest.write
 
-    async def calls(said, *rest):
+    async def calls(said, *others):
         if said != verb:
-            return await write(said, *rest)
+            return await write(said, *others)
         if not before:
-            await write(said, *rest)
+            await write(said, *others)
         raise Unavailable("the answer was lost")
 
-    monkeypatch.setattr(wire, "write", calls)
+    monkeypatch.setattr(rest, "write", calls)
 
 
 class Faltering:
@@ -83,14 +83,14 @@ class Faltering:
 
 async def test_an_event_is_sent_again_when_nobody_answers(monkeypatch):
     monkeypatch.setattr(flow_control, "RETRY_DELAY", 0.0)
-    gateway = ApiClient(wire := Faltering(), TokenBucket())
+    gateway = ApiClient(rest := Faltering(), TokenBucket())
     await gateway.create_event("ml", {})
     await gateway.update_event("ml", "e", {"count": 2})
-    assert wire.sent == ["POST", "POST", "PATCH", "PATCH"]
+    assert rest.sent == ["POST", "POST", "PATCH", "PATCH"]
 
 
-async def test_who_may_not_write_any_more_sends_nothing_but_about_the_lease(wire, user):
-    gateway = ApiClient(wire, TokenBucket(), lambda: False)
+async def test_who_may_not_write_any_more_sends_nothing_but_about_the_lease(rest, user):
+    gateway = ApiClient(rest, TokenBucket(), lambda: False)
     job = a_job(user)
     status = {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": {"restarts": 1}}
     about = {"metadata": {"name": "e"}, "involvedObject": {"name": "mnist", "namespace": user.namespace}}

@@ -28,11 +28,11 @@ async def answering(handler, observe=None, **who):
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     port = site._server.sockets[0].getsockname()[1]
-    wire = RestClient(
+    rest = RestClient(
         HttpTransport(Credentials(f"http://127.0.0.1:{port}", **(who or {"token": "t"}))), observe or (lambda *_: None)
     )
-    yield wire
-    await wire.close()
+    yield rest
+    await rest.close()
     await runner.cleanup()
 
 
@@ -65,9 +65,9 @@ def saying(status, reason="", message="m", headers=None):
     ],
 )
 async def test_each_status_code_becomes_its_error(status, reason, message, error, name):
-    async with answering(saying(status, reason, message)) as wire:
+    async with answering(saying(status, reason, message)) as rest:
         with pytest.raises(error) as raised:
-            await wire.call("POST", PODS, {})
+            await rest.call("POST", PODS, {})
     assert type(raised.value) is error
     assert raised.value.reason == name
     assert message in str(raised.value)
@@ -94,9 +94,9 @@ async def test_a_refusal_by_a_webhook_or_a_policy_is_one_whatever_code_they_choo
         asked.append(request.path)
         return await saying(status, "AlreadyExists", message)(request)
 
-    async with answering(handler, token_file=str(token)) as wire:
+    async with answering(handler, token_file=str(token)) as rest:
         with pytest.raises(client.AdmissionDenied) as raised:
-            await wire.call("POST", PODS, {})
+            await rest.call("POST", PODS, {})
     assert raised.value.reason == reason
     assert len(asked) == 1, "the token was not rejected"
 
@@ -112,17 +112,17 @@ async def test_a_refusal_by_a_webhook_or_a_policy_is_one_whatever_code_they_choo
     ],
 )
 async def test_what_the_server_says_itself_is_no_refusal_by_a_webhook(status, message, error):
-    async with answering(saying(status, "", message)) as wire:
+    async with answering(saying(status, "", message)) as rest:
         with pytest.raises(error) as raised:
-            await wire.call("POST", PODS, {})
+            await rest.call("POST", PODS, {})
     assert type(raised.value) is error
 
 
 @pytest.mark.parametrize(("header", "seconds"), [({"Retry-After": "7"}, 7), ({"Retry-After": "900"}, 60), ({}, 1)])
 async def test_retry_after_is_parsed(header, seconds):
-    async with answering(saying(429, headers=header)) as wire:
+    async with answering(saying(429, headers=header)) as rest:
         with pytest.raises(client.TooManyRequests) as raised:
-            await wire.call("GET", PODS)
+            await rest.call("GET", PODS)
     assert raised.value.wait == seconds
 
 
@@ -135,8 +135,8 @@ async def test_a_request_has_credentials_path_query_and_body():
         return web.json_response({"ok": True})
 
     observed = []
-    async with answering(handler, lambda *words: observed.append(words)) as wire:
-        content = await wire.call("PATCH", Path("/api/v1", "pods", "ml", "x", "status"), {"a": 1}, {"q": "1"})
+    async with answering(handler, lambda *words: observed.append(words)) as rest:
+        content = await rest.call("PATCH", Path("/api/v1", "pods", "ml", "x", "status"), {"a": 1}, {"q": "1"})
     assert json.loads(content) == {"ok": True}
     assert seen == {
         "path": "/api/v1/namespaces/ml/pods/x/status?q=1",
@@ -151,9 +151,9 @@ async def test_an_error_without_a_status_object_has_the_text_of_the_response():
     async def handler(_request):
         return web.Response(status=502, text="<html>bad gateway")
 
-    async with answering(handler) as wire:
+    async with answering(handler) as rest:
         with pytest.raises(client.Unavailable, match="bad gateway"):
-            await wire.call("GET", PODS)
+            await rest.call("GET", PODS)
 
 
 async def test_a_watch_yields_whole_lines():
@@ -165,8 +165,8 @@ async def test_a_watch_yields_whole_lines():
             await asyncio.sleep(0)
         return response
 
-    async with answering(handler) as wire:
-        lines = [line async for line in wire.watch(PODS, {}) if line]
+    async with answering(handler) as rest:
+        lines = [line async for line in rest.watch(PODS, {}) if line]
     assert lines == [b'{"a": 1}', b'{"b": 2}', b'{"c": 3}']
 
 
@@ -187,9 +187,9 @@ async def test_of_a_line_that_is_too_long_only_the_beginning_is_kept(monkeypatch
             await asyncio.sleep(0.001)
         return response
 
-    async with answering(handler) as wire:
-        wire._skipped = skipped.append
-        lines = [line async for line in wire.watch(PODS, {}) if line]
+    async with answering(handler) as rest:
+        rest._skipped = skipped.append
+        lines = [line async for line in rest.watch(PODS, {}) if line]
     assert lines == [b"before", LongLine(b"xxxxx", 30), b"after"]
     assert skipped == ["pods"]
 
@@ -205,9 +205,9 @@ async def test_a_line_without_end_takes_no_memory():
         await response.write(b"\nafter\n")
         return response
 
-    async with answering(handler) as wire:
+    async with answering(handler) as rest:
         tracemalloc.start()
-        lines = [line async for line in wire.watch(PODS, {}) if line]
+        lines = [line async for line in rest.watch(PODS, {}) if line]
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert (lines[0].size, lines[1]) == (100 * len(piece), b"after")
@@ -226,20 +226,20 @@ async def test_a_response_that_is_longer_than_allowed_is_not_read_to_its_end(chu
                 await response.write(b" " * 1024 * 1024)
         return response
 
-    async with answering(handler) as wire:
+    async with answering(handler) as rest:
         tracemalloc.start()
         with pytest.raises(client.TooLarge, match="more than 1,000,000 bytes"):
-            await wire.read_page(PODS, {}, 1_000_000)
+            await rest.read_page(PODS, {}, 1_000_000)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < 20 * 1024 * 1024
-        assert len(await wire.read_page(PODS, {}, 50 * 1024 * 1024)) == 40 * 1024 * 1024
+        assert len(await rest.read_page(PODS, {}, 50 * 1024 * 1024)) == 40 * 1024 * 1024
 
 
 async def test_a_rejected_watch_is_an_error():
-    async with answering(saying(410, "Expired")) as wire:
+    async with answering(saying(410, "Expired")) as rest:
         with pytest.raises(client.Gone):
-            async for _ in wire.watch(PODS, {}):
+            async for _ in rest.watch(PODS, {}):
                 pass
 
 
@@ -267,9 +267,9 @@ async def test_a_token_may_be_rotated_at_any_time_without_an_error(tmp_path):
         return web.json_response({"message": "who are you?"}, status=200 if known else 401)
 
     file.write_text("0")
-    async with answering(handler, token_file=str(file)) as wire:
+    async with answering(handler, token_file=str(file)) as rest:
         for verb in ("GET", "PATCH", "POST", "DELETE") * 10:
-            await wire.call(verb, PODS, {})
+            await rest.call(verb, PODS, {})
     assert asked.count("PATCH") > 10, "some requests were sent twice"
 
 
@@ -283,9 +283,9 @@ async def test_a_rejected_token_is_not_retried_in_a_loop(tmp_path, who, times):
         return web.json_response({"message": "go away"}, status=401)
 
     path = {key: str(tmp_path / value) if key == "token_file" else value for key, value in who.items()}
-    async with answering(handler, **path) as wire:
+    async with answering(handler, **path) as rest:
         with pytest.raises(client.Unavailable) as raised:
-            await wire.call("PATCH", PODS, {})
+            await rest.call("PATCH", PODS, {})
     assert raised.value.reason == "Unauthorized"
     assert len(asked) == times
 
@@ -297,20 +297,20 @@ async def test_requests_in_flight_are_counted():
         await go_on.wait()
         return web.json_response({}, status=500)
 
-    async with answering(handler) as wire:
-        asked = [asyncio.create_task(wire.call("GET", PODS)) for _ in range(2)]
+    async with answering(handler) as rest:
+        asked = [asyncio.create_task(rest.call("GET", PODS)) for _ in range(2)]
         await asyncio.sleep(0.2)
-        assert wire.under_way == 2
+        assert rest.under_way == 2
         go_on.set()
         await asyncio.gather(*asked, return_exceptions=True)
-        assert wire.under_way == 0
+        assert rest.under_way == 0
 
 
 async def test_an_error_quotes_nothing_of_the_request_and_is_truncated():
     secret = "s3cr3t-canary"
     body = {"metadata": {"name": "a"}, "spec": {"containers": [{"args": [secret]}]}}
-    async with answering(saying(422, "Invalid", f"{'x' * 1990} {secret} {'y' * 100}")) as wire:
-        for call in (wire.call("POST", PODS, body), wire.write("POST", PODS, body, lambda: True)):
+    async with answering(saying(422, "Invalid", f"{'x' * 1990} {secret} {'y' * 100}")) as rest:
+        for call in (rest.call("POST", PODS, body), rest.write("POST", PODS, body, lambda: True)):
             with pytest.raises(client.Invalid) as refused:
                 await call
             assert "s3cr" not in str(refused.value)
