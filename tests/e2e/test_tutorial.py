@@ -11,7 +11,8 @@ import pytest
 
 from docs.commands import ROOT, blocks
 from docs.session import Session
-from support.kubectl import Kubectl
+from support.kubectl import PATIENCE, Kubectl
+from support.user_client import eventually
 from testbed import docker, images
 from testbed.binaries import binary
 
@@ -31,16 +32,16 @@ def test_the_tutorials_commands_tell_the_story(
 ) -> None:
     created = kubectl("create", "-f", str(EXAMPLES / folder / f"{name}.yaml"))
     assert f"{kind}.kubeflow.org/{name} created" in created
-    wait_until(lambda: kubectl("get", kind).splitlines()[-1].split()[1:2] == ["Running"])
+    eventually(lambda: kubectl("get", kind).splitlines()[-1].split()[1:2] == ["Running"], PATIENCE, every=0.5)
     log = follow(speaker, kubectl)
     assert log.strip(), "the log was empty"
-    wait_until(lambda: kubectl("get", kind).splitlines()[-1].split()[1:2] == ["Succeeded"])
+    eventually(lambda: kubectl("get", kind).splitlines()[-1].split()[1:2] == ["Succeeded"], PATIENCE, every=0.5)
     assert kubectl("get", kind).splitlines()[0].split() == ["NAME", "STATE", "AGE"]
     description = kubectl("describe", kind, name)
     for word in ("Succeeded", "Running", "Created pod:", "SuccessfulCreateService", f"{name} is created."):
         assert word in description, description
     assert f'{kind}.kubeflow.org "{name}" deleted' in kubectl("delete", kind, name)
-    wait_until(lambda: not kubectl("get", "pods", "-o", "name").strip())
+    eventually(lambda: not kubectl("get", "pods", "-o", "name").strip(), PATIENCE, every=0.5)
 
 
 @pytest.mark.long
@@ -65,11 +66,3 @@ def follow(pod: str, kubectl: Callable[..., str]) -> str:
             return out
         time.sleep(1)
     raise AssertionError(f"no log of {pod}")
-
-
-def wait_until(question: Callable[[], object], within: float = 180) -> None:
-    """Return once the answer is yes."""
-    end = time.monotonic() + within
-    while not question():
-        assert time.monotonic() < end, "not in time"
-        time.sleep(0.5)

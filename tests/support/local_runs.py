@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from .jobs import pytorchjob
+from .user_client import eventually
 
 #: Seconds within which something happens on a busy machine.
 SOON = 60
@@ -130,10 +131,7 @@ def kill_at_many_points(machine: Machine, job: dict, runtime: str, points: int =
         time.sleep(length * point / points)
         run.kill()
         run.communicate(timeout=SOON)
-    end = time.monotonic() + 3 * SOON  # a reaper goes on for a minute after it has found something
-    while machine.marked():
-        assert time.monotonic() < end, f"processes are left: {machine.marked()}"
-        time.sleep(0.05)
+    eventually(lambda: not machine.marked(), 3 * SOON)  # a reaper goes on for a minute after it has found something
 
 
 def permitted(runtime: str) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from support.local_runs import SOON
+from support.user_client import eventually
 
 from . import fake_docker
 
@@ -31,10 +31,7 @@ class FakeEngine:
         return sorted(path.name for kind in ("containers", "networks") for path in self.home.glob(f"{kind}/*"))
 
     def until_empty(self) -> None:
-        end = time.monotonic() + SOON
-        while self.left():
-            assert time.monotonic() < end, self.left()
-            time.sleep(0.05)
+        eventually(lambda: not self.left(), SOON)
 
 
 def installed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeEngine:

@@ -9,12 +9,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 
 from support.local_runs import SOON, Machine, a_job, kill_at_many_points, permitted, until
+from support.user_client import eventually
 
 #: Modules that take long to import and that a local run does not need.
 HEAVY = (
@@ -348,10 +348,7 @@ def test_nothing_is_left_when_the_run_is_killed(machine, runtime, monkeypatch):
     assert machine.marked()
     run.kill()
     run.communicate(timeout=SOON)
-    end = time.monotonic() + SOON
-    while machine.marked():
-        assert time.monotonic() < end, "processes are left"
-        time.sleep(0.05)
+    eventually(lambda: not machine.marked(), SOON)
     (left,) = machine.runs.glob("2*/pods")
     done = machine.run(a_job("true"), runtime=runtime)
     assert done.returncode == 0

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.local_runs import SOON, Machine, a_job, until
+from support.user_client import eventually
 
 from .fake_engine import FakeEngine, containers, installed, options
 
@@ -192,17 +193,12 @@ def test_ctrl_c_ends_a_pull(machine, engine):
     containers(job)[0]["image"] = "slow"
     run = machine.start(job, runtime="docker")
     until(run, "pulling image slow")
-    end = time.monotonic() + SOON
-    while not (engine.home / "pulling").exists():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    eventually((engine.home / "pulling").exists, SOON)
     run.send_signal(signal.SIGINT)
     text, _ = run.communicate(timeout=SOON)
     assert (run.returncode, "interrupted" in text, engine.calls("create")) == (130, True, [])
     program = Path("/proc") / (engine.home / "pulling").read_text()
-    while program.exists():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    eventually(lambda: not program.exists(), SOON)
 
 
 def test_an_engine_that_does_not_answer_is_reported(machine, engine):

@@ -16,6 +16,7 @@ import pytest
 
 from support import reported
 from support.local_runs import SOON, Machine, a_job, permitted, until
+from support.user_client import eventually
 
 #: Where an error is raised that nothing expects: in tasks, in callbacks of the event loop and in what they call.
 PLACES = (
@@ -142,18 +143,13 @@ def test_the_third_ctrl_c_ends_a_run_that_computes(machine, monkeypatch, place):
     if place.startswith("run:"):
         until(run, "begun", 2)
         run.send_signal(signal.SIGINT)
-    end = time.monotonic() + SOON
-    while not computing.exists():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    eventually(computing.exists, SOON)
     for _ in range(3):
         run.send_signal(signal.SIGINT)
         time.sleep(0.3)
     assert run.wait(timeout=20) == 130
     run.communicate()
-    while machine.marked():
-        assert time.monotonic() < end, machine.marked()
-        time.sleep(0.05)
+    eventually(lambda: not machine.marked(), SOON)
 
 
 #: Bytes of a pipe that is nearly full.
@@ -235,10 +231,8 @@ def test_a_container_does_not_outlive_the_process_that_waits_for_it(machine):
     for pid in waiting:
         os.kill(pid, signal.SIGKILL)
     until(run, "begun", 2)
-    end = time.monotonic() + SOON
-    while left := [pid for pid in inits if Path(f"/proc/{pid}").exists()]:  # the kernel ends them one after another
-        assert time.monotonic() < end, left
-        time.sleep(0.05)
+    # The kernel ends them one after another.
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in inits), SOON)
     run.send_signal(signal.SIGINT)
     run.communicate(timeout=SOON)
 

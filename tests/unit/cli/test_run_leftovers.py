@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import shutil
-import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.local_runs import SOON, Machine, a_job, until
+from support.user_client import eventually
 from trainshed.local.run_folder import LeftVolumes, new_run
 from trainshed.local.runtimes.docker import mount_words
 from trainshed.local.runtimes.docker_cli import DockerCli
@@ -49,15 +49,10 @@ def test_what_the_engine_was_just_making_for_a_run_that_is_killed_is_removed(mac
     job = a_job("sleep 99")
     containers(job).append({"name": "beside", "image": "x", "command": ["sleep", "99"]})
     run = machine.start(job, runtime="docker")
-    end = time.monotonic() + SOON
-    while not (engine.home / "begun").exists():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    eventually((engine.home / "begun").exists, SOON)
     run.kill()
     run.communicate(timeout=SOON)
-    while not engine.calls(verb):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    eventually(lambda: engine.calls(verb), SOON)
     engine.until_empty()
 
 
