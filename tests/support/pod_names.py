@@ -33,6 +33,26 @@ def item(path: str, **more) -> dict:
     return {"key": "k", "path": path, **more}
 
 
+def projected(*sources: dict) -> dict:
+    return pod({"projected": {"sources": list(sources)}})
+
+
+def downward(path: str = "x", **fields) -> dict:
+    return pod({"downwardAPI": {"items": [{"path": path, **fields}]}})
+
+
+def port(number: int = 1, **fields) -> dict:
+    return pod(ports=[{"containerPort": number, **fields}])
+
+
+def variable(name: str, **fields) -> dict:
+    return pod(env=[{"name": name, **fields}])
+
+
+def variables(**fields) -> dict:
+    return pod(envFrom=[fields])
+
+
 DOWNWARD = {"fieldRef": {"fieldPath": "metadata.name"}}
 EMPTY = {"emptyDir": {}}
 #: The pod, and the problem in the words of the API server.
@@ -61,32 +81,20 @@ REFUSED: list[tuple[dict, str]] = [
         f'spec.volumes[0].secret.items[0].path: Invalid value: "../x": {BACK}',
     ),
     (
-        pod({"projected": {"sources": [{"secret": {"name": "s", "items": [item("/x")]}}]}}),
+        projected({"secret": {"name": "s", "items": [item("/x")]}}),
         f'spec.volumes[0].projected.sources[0].secret.items[0].path: Invalid value: "/x": {RELATIVE}',
     ),
+    (projected({"configMap": {"name": "s", "items": [item("x"), item("x")]}}), "conflicting duplicate paths"),
+    (projected({"configMap": {}}), "sources[0].configMap.name: Required value"),
     (
-        pod({"projected": {"sources": [{"configMap": {"name": "s", "items": [item("x"), item("x")]}}]}}),
-        "conflicting duplicate paths",
-    ),
-    (pod({"projected": {"sources": [{"configMap": {}}]}}), "sources[0].configMap.name: Required value"),
-    (
-        pod({"projected": {"sources": [{"configMap": {"name": "c"}, "secret": {"name": "s"}}]}}),
+        projected({"configMap": {"name": "c"}, "secret": {"name": "s"}}),
         "spec.volumes[0].projected.sources[0]: Forbidden: may not specify more than 1 volume type per source",
     ),
     (pod({"projected": {"defaultMode": 4096}}), f"spec.volumes[0].projected.defaultMode: Invalid value: 4096: {MODE}"),
-    (pod({"downwardAPI": {"items": [{"path": "../x", **DOWNWARD}]}}), f'path: Invalid value: "../x": {BACK}'),
-    (
-        pod({"downwardAPI": {"items": [{"path": "x"}]}}),
-        "Required value: one of fieldRef and resourceFieldRef is required",
-    ),
-    (
-        pod({"downwardAPI": {"items": [{"path": "x", "fieldRef": {"fieldPath": "spec.nodeName"}}]}}),
-        'fieldRef.fieldPath: Unsupported value: "spec.nodeName"',
-    ),
-    (
-        pod({"downwardAPI": {"items": [{"path": "x", "resourceFieldRef": {"resource": "limits.cpu"}}]}}),
-        "resourceFieldRef.containerName: Required value",
-    ),
+    (downward(path="../x", **DOWNWARD), f'path: Invalid value: "../x": {BACK}'),
+    (downward(), "Required value: one of fieldRef and resourceFieldRef is required"),
+    (downward(fieldRef={"fieldPath": "spec.nodeName"}), 'fieldRef.fieldPath: Unsupported value: "spec.nodeName"'),
+    (downward(resourceFieldRef={"resource": "limits.cpu"}), "resourceFieldRef.containerName: Required value"),
     (pod({"hostPath": {"path": "/a/../b"}}), f'spec.volumes[0].hostPath.path: Invalid value: "/a/../b": {BACK}'),
     (pod({"hostPath": {"path": ""}}), "spec.volumes[0].hostPath.path: Required value"),
     (pod({"hostPath": {"path": "/a", "type": "Folder"}}), 'spec.volumes[0].hostPath.type: Unsupported value: "Folder"'),
@@ -107,56 +115,38 @@ REFUSED: list[tuple[dict, str]] = [
     (pod(EMPTY, mounts=(mount(subPath="a/../../b"),)), f'subPath: Invalid value: "a/../../b": {BACK}'),
     (pod(EMPTY, mounts=(mount(subPathExpr="../$(A)"),)), f'subPathExpr: Invalid value: "../$(A)": {BACK}'),
     (pod(EMPTY, mounts=(mount(subPath="a", subPathExpr="a"),)), "subPathExpr and subPath are mutually exclusive"),
-    (
-        in_pod(pod(), hostname="x\n1.2.3.4 y"),
-        f'spec.hostname: Invalid value: "x\\n1.2.3.4 y": {NAMES}',
-    ),
+    (in_pod(pod(), hostname="x\n1.2.3.4 y"), f'spec.hostname: Invalid value: "x\\n1.2.3.4 y": {NAMES}'),
     (in_pod(pod(), subdomain="a.b"), 'spec.subdomain: Invalid value: "a.b": must not contain dots'),
     (pod(name="../main"), f'spec.containers[0].name: Invalid value: "../main": {NAMES}'),
-    (pod(env=[{"name": "A=B", "value": "x"}]), 'spec.containers[0].env[0].name: Invalid value: "A=B": a valid'),
-    (pod(env=[{"name": "A\nB", "value": "x"}]), 'spec.containers[0].env[0].name: Invalid value: "A\\nB": a valid'),
+    (variable("A=B", value="x"), 'spec.containers[0].env[0].name: Invalid value: "A=B": a valid'),
+    (variable("A\nB", value="x"), 'spec.containers[0].env[0].name: Invalid value: "A\\nB": a valid'),
     (
-        pod(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "../k"}}}]),
+        variable("A", valueFrom={"secretKeyRef": {"name": "s", "key": "../k"}}),
         'env[0].valueFrom.secretKeyRef.key: Invalid value: "../k": a valid config key',
     ),
+    (variables(configMapRef={"name": "../c"}), 'envFrom[0].configMapRef.name: Invalid value: "../c": a lowercase'),
     (
-        pod(envFrom=[{"configMapRef": {"name": "../c"}}]),
-        'envFrom[0].configMapRef.name: Invalid value: "../c": a lowercase',
-    ),
-    (
-        pod(envFrom=[{"prefix": "A"}]),
+        variables(prefix="A"),
         'spec.containers[0].envFrom: Invalid value: "": must specify one of: `configMapRef` or `secretRef`',
     ),
     (
-        pod(envFrom=[{"configMapRef": {"name": "c"}, "secretRef": {"name": "s"}}]),
+        variables(configMapRef={"name": "c"}, secretRef={"name": "s"}),
         'spec.containers[0].envFrom: Invalid value: "": may not have more than one field specified at a time',
     ),
-    (pod(envFrom=[{"configMapRef": {}}]), "envFrom[0].configMapRef.name: Required value"),
+    (variables(configMapRef={}), "envFrom[0].configMapRef.name: Required value"),
+    (port(65536), "ports[0].containerPort: Invalid value: 65536: must be between 1 and 65535"),
+    (port(0), "ports[0].containerPort: Required value"),
+    (port(hostPort=-1), "ports[0].hostPort: Invalid value: -1: must be between 1 and 65535, inclusive"),
+    (port(name="A_port"), 'ports[0].name: Invalid value: "A_port": must contain only alpha'),
     (
-        pod(ports=[{"containerPort": 65536}]),
-        "ports[0].containerPort: Invalid value: 65536: must be between 1 and 65535",
-    ),
-    (pod(ports=[{"containerPort": 0}]), "ports[0].containerPort: Required value"),
-    (
-        pod(ports=[{"containerPort": 1, "hostPort": -1}]),
-        "ports[0].hostPort: Invalid value: -1: must be between 1 and 65535, inclusive",
-    ),
-    (
-        pod(ports=[{"containerPort": 1, "name": "A_port"}]),
-        'ports[0].name: Invalid value: "A_port": must contain only alpha',
-    ),
-    (
-        pod(ports=[{"containerPort": 1, "name": "-1--2345678901234"}]),
+        port(name="-1--2345678901234"),
         'ports[0].name: Invalid value: "-1--2345678901234": must not contain consecutive hyphens',
     ),
     (
         pod(ports=[{"containerPort": 1, "name": "a"}, {"containerPort": 2, "name": "a"}]),
         'ports[1].name: Duplicate value: "a"',
     ),
-    (
-        pod(ports=[{"containerPort": 1, "protocol": "tcp"}]),
-        'ports[0].protocol: Unsupported value: "tcp": supported values: "SCTP", "TCP", "UDP"',
-    ),
+    (port(protocol="tcp"), 'ports[0].protocol: Unsupported value: "tcp": supported values: "SCTP", "TCP", "UDP"'),
     (
         pod(imagePullPolicy="Sometimes"),
         'imagePullPolicy: Unsupported value: "Sometimes": supported values: "Always", "IfNotPresent", "Never"',
@@ -166,7 +156,7 @@ REFUSED: list[tuple[dict, str]] = [
         'terminationMessagePolicy: Unsupported value: "Log": supported values: "File", "FallbackToLogsOnError"',
     ),
     (in_pod(pod(), containers=[{"name": "a", "image": "x"}] * 2), 'spec.containers[1].name: Duplicate value: "a"'),
-    (pod(envFrom=[{"prefix": "=", "configMapRef": {"name": "c"}}]), 'envFrom[0].prefix: Invalid value: "=": a valid'),
+    (variables(prefix="=", configMapRef={"name": "c"}), 'envFrom[0].prefix: Invalid value: "=": a valid'),
 ]
 #: Pods that the API server accepts.
 ACCEPTED: list[dict] = [
