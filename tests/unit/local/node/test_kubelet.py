@@ -369,10 +369,8 @@ def test_a_container_waits_for_its_configuration_under_every_policy(tmp_path, po
         await node.create({"command": ["train"], **({} if init else source)}, policy=policy, **first)
         await asyncio.sleep(60)
         statuses = node.pod()["status"]["initContainerStatuses" if init else "containerStatuses"]
-        assert statuses[0]["state"]["waiting"] == {
-            "reason": "CreateContainerConfigError",
-            "message": "couldn't find key rate in ConfigMap ml/settings",
-        }
+        said = {"reason": "CreateContainerConfigError", "message": "couldn't find key rate in ConfigMap ml/settings"}
+        assert statuses[0]["state"]["waiting"] == said
         assert (pod_of(node.pod()).phase, statuses[0]["restartCount"], node.runtime.started) == ("Pending", 0, [])
         node.cluster.apply(a_map(rate="0.1"))
         await asyncio.sleep(2)
