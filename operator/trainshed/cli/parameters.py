@@ -12,8 +12,8 @@ import click
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 #: One or more numbers with units, as Go and kubectl take durations, and besides days; or seconds alone.
-WHOLE = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+|\d+(?:\.\d+)?")
-PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+WHOLE = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+|\d+(?:\.\d+)?", re.ASCII)
+PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])", re.ASCII)
 
 
 def duration(text: str) -> float:

@@ -222,6 +222,11 @@ def _assumptions(subject: VirtualJob, given: dict[str, Any]) -> Assumptions:
             "no run would end: a restart (--restart-cost) takes much longer than the time between two failures of the"
             f" job, {rounded(assumed.mean_time_between)} (--mtbf is that of one node)"
         )
+    if assumed.start_up > MOST_RESTARTS * assumed.mean_time_between:
+        raise click.UsageError(
+            "no run would begin: its start (--start-up) takes much longer than the time between two failures of the"
+            f" job, {rounded(assumed.mean_time_between)} (--mtbf is that of one node)"
+        )
     _check_duration(subject, assumed, given)
     return assumed
 

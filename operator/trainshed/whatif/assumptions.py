@@ -53,10 +53,15 @@ class Assumptions(msgspec.Struct, frozen=True):
 
     @property
     def likely_failures(self) -> float:
-        """The same with what is done again after each, which may be all; no run goes on beyond PATIENCE."""
+        """The same with what is done again after each, which may be all, and with the starts that fail.
+
+        No run goes on beyond PATIENCE.
+        """
         at_once = min(self.checkpoint_every, self.run_time) + self.restart_cost
         again = math.expm1(min(at_once / self.mean_time_between, MOST_AGAIN)) * self.mean_time_between / at_once
-        return self.expected_failures * min(again, PATIENCE)
+        starts = math.expm1(min(self.start_up / self.mean_time_between, MOST_AGAIN))
+        found = self.expected_failures * min(again, PATIENCE) + starts
+        return min(found, self.expected_failures * PATIENCE)
 
 
 class RunEnding(StrEnum):

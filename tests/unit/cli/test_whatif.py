@@ -83,6 +83,8 @@ def test_a_picture_is_an_svg_with_the_printed_times(job, tmp_path):
         (("--run-time", "9" * 400 + "d"), "is longer than ten years"),
         (("--run-time", "1d", "--mtbf", "1s"), "at most 5,000 are simulated"),
         (("--run-time", "1d", "--mtbf", "4h", "--restart-cost", "1d"), "no run would end: a restart (--restart-cost)"),
+        (("--run-time", "1h", "--mtbf", "1d", "--start-up", "200d"), "no run would begin: its start (--start-up)"),
+        (("--run-time", "\u0661h"), "is no duration"),
         (("--run-time", "1d", "--program-failures", "nan"), "'nan' is no number"),
         (("--run-time", "1d", "--program-failures", "1.5"), "not in the range"),
         (("--run-time", "1d", "--nodes", "0"), "not in the range"),

@@ -8,7 +8,7 @@ import statistics
 import pytest
 
 from support.predictions import DAY, HOUR, MINUTE, assumed, pytorch, runs
-from trainshed.whatif.assumptions import RunEnding
+from trainshed.whatif.assumptions import PATIENCE, RunEnding
 from trainshed.whatif.prediction import Predictor
 from trainshed.whatif.recommendations import recommendations, young_daly
 
@@ -34,6 +34,13 @@ def test_without_checkpoints_the_mean_time_is_that_of_waiting_for_one_undisturbe
     assert {run.ending for run in found} == {RunEnding.SUCCEEDED}
     met = statistics.mean(run.node_failures + run.program_failures for run in found)
     assert met == pytest.approx(world.likely_failures, rel=0.2)
+
+
+def test_the_failures_of_starts_that_are_made_again_are_reckoned_with():
+    world = assumed(run_time=HOUR, mtbf=10 * HOUR, start_up=20 * HOUR, restart_cost=MINUTE)
+    assert world.likely_failures - world.expected_failures > math.expm1(2) - 1
+    endless = assumed(run_time=HOUR, mtbf=10 * HOUR, start_up=150 * HOUR)
+    assert endless.likely_failures == PATIENCE * endless.expected_failures
 
 
 def mean_with(every: float, count: int = 60) -> float:
