@@ -153,6 +153,6 @@ def _drill(files: tuple[str, ...], *, recursive: bool, namespace: str, options: 
 
 def _count(text: str) -> tuple[str, int]:
     role, _, count = text.rpartition("=")
-    if not role or not count.isdecimal() or len(count) > 6:  # noqa: PLR2004 - 999,999 are more than any run has
+    if not role or not (count.isascii() and count.isdecimal()) or len(count) > 6:  # noqa: PLR2004 - 999,999 are more than any run has
         raise click.BadParameter(f"{text!r} is not a type of replicas and a number, such as Worker=2")
     return role, int(count)

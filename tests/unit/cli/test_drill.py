@@ -253,6 +253,7 @@ def test_fewer_replicas_are_drilled_and_a_limit_of_steps_is_kept(drills):
     [
         (("--replicas", "Evaluator=2"), (), "there are no replicas of the type Evaluator; there are Master, Worker"),
         (("--replicas", "Worker"), (), "'Worker' is not a type of replicas and a number"),
+        (("--replicas", "Worker=\u0663"), (), "is not a type of replicas and a number"),
         ((), ({"fault": "evict", "replica": "chief-0"},), "there is no replica chief-0; there are job-master-0"),
         ((), ({"fault": "evict", "step": 3},), "faults[0]: Object contains unknown field `step`"),
         (("--quick",), ({"fault": "evict"},), "--quick has faults of its own"),
