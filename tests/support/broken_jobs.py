@@ -73,11 +73,11 @@ def crash_loop() -> tuple[Play, float]:
     return Play(a_document(policy={"backoffLimit": 6}), lives(loops), extra=every(20, 160)), 160
 
 
-def failed_once_too_often(reason: str, code: int, words: str = "") -> tuple[Play, float]:
+def failed_once_too_often(reason: str, code: int) -> tuple[Play, float]:
     found: list[Life] = []
     for attempt in range(3):
         begin = attempt * 640.0
-        found += again(attempt, begin, begin + 600, gone=begin + 608, code=code, reason=reason, message=words)
+        found += again(attempt, begin, begin + 600, gone=begin + 608, code=code, reason=reason)
     played = [replace(one, removed=None, deleted=None) if one.attempt == 2 else one for one in found]
     return Play(a_document(restart="OnFailure", policy={"backoffLimit": 2}), tuple(played)), 1920
 

@@ -67,10 +67,10 @@ class Operator:
             await asyncio.sleep(0.01)
         return code
 
-    def wait_until_over(self, within: float = 120) -> int:
+    def wait_until_over(self) -> int:
         """Wait until it exits by itself; return its exit code."""
         assert self._process is not None
-        return self._process.wait(within)
+        return self._process.wait(120)
 
     def signal(self, number: signal.Signals) -> None:
         assert self._process is not None

@@ -96,9 +96,9 @@ class PageCluster:
     def namespace(self, name: str) -> None:
         self.server.make_namespace(name)
 
-    def add(self, namespace: str, name: str, replicas: int, state: str = "Running", gpus: int = 8) -> None:
+    def add(self, namespace: str, name: str, replicas: int, state: str = "Running") -> None:
         """Create a PyTorchJob in a state with its pods."""
-        container = {"name": "pytorch", "image": "x", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
+        container = {"name": "pytorch", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "8"}}}
         template = {"spec": {"containers": [container]}}
         roles = {"Master": {"replicas": 1, "template": template}}
         if replicas > 1:
