@@ -132,7 +132,7 @@ def test_of_very_many_parts_that_others_have_written_the_last_ones_count(monkeyp
 
 
 def test_what_is_too_much_to_read_is_not_applied_to_what_was_seen(monkeypatch: pytest.MonkeyPatch):
-    """Each line may be small and change much: the pods of a snapshot are taken anew for each."""
+    """Each line may be small and change much: the pods of a snapshot are taken again for each."""
     monkeypatch.setattr(ring, "MOST_READ", 1)
     monkeypatch.setattr(recording, "_next", None)
     assert [one.saw for one in decisions(a_map(part_00000001=packed(b"".join(lines()))))] == [None, None]
