@@ -9,7 +9,7 @@ from . import UNAUTHORIZED, ApiError, Forbidden
 
 #: Seconds for which errors in a row are taken for a short interruption: nothing is said of them.
 PATIENCE = 3.0
-#: Seconds without an error after which an outage is another one, of which is told again.
+#: After so many seconds without an error an outage is a new one, and the user hears of it again.
 CALM = 60.0
 
 
