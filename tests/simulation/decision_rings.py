@@ -222,6 +222,7 @@ class DecisionRings:
         uid = found["metadata"]["name"].removeprefix(PREFIX)
         self._rings[uid] = change.after
         if change.verb == DELETED:
+            self._last.pop(uid, None)  # with the job, of which a process may not have heard yet
             if change.actor == USER:
                 self._spoiled.add(uid)
             return

@@ -89,6 +89,22 @@ FAULTLESS = {
         gang="volcano",
         steps=(of_kind("XGBoostJob", "Master", 1, 1), Step(0.024, "delete lease", 6)),
     ),
+    "a process that has not heard of a deletion begins a ring for the job that is gone": Schedule(
+        seed=1279168805,
+        operators=2,
+        gang="volcano",
+        steps=(
+            of_kind("JAXJob", "Worker", 2),
+            Step(0.193, "not ready"),
+            Step(0.022, "recover nodes", 4),
+            Step(0.555, "disrupt", 7, "PreemptionByScheduler"),
+            Step(0.337, "recover nodes", 6),
+            Step(2.397, "recover nodes", 4),
+            Step(0.026, "delete lease", 1),
+            Step(10.685, "recreate job", 6, "Foreground"),
+            Step(0.0, "pause watch", 4),
+        ),
+    ),
     "two processes that lead for a moment decide the same about snapshots that differ": Schedule(
         seed=156515337,
         operators=2,
