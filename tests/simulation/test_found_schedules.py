@@ -50,6 +50,19 @@ BUGS = {
             Step(0.0, "recreate job", how="Orphan"),
         ),
     ),
+    "a new leader makes no pods of a job that only an old list still has": Schedule(
+        seed=1721649340,
+        gang="volcano",
+        steps=(
+            create("PyTorchJob", "a", (("Worker", 2),)),
+            Step(0.013, "recreate job", 7, "Background"),
+            Step(0.0, "stale list", 3, 10),
+            Step(0.0, "stale list", 7, 5),
+            Step(1.914, "set field", 3, ("pytorchReplicaSpecs.Worker.replicas", 3)),
+            Step(0.029, "kill", 5, 0.5),
+            Step(1.228, "disrupt", 4, "TerminationByKubelet"),
+        ),
+    ),
     "replicas that restart together wait for one that was scaled down and is not gone": Schedule(
         seed=2128,
         steps=(

@@ -209,9 +209,11 @@ class Cache:
         """Return whether the writer of this status may have seen newer pods than the cache contains."""
         return not snapshot.status.over and self._staleness.is_stale(snapshot.job.uid, self.pods.store.latest)
 
-    def knows_jobs_as_late_as_pods(self, kind: str) -> bool:
-        """Return whether the watch of these jobs has delivered everything until the version that the pods' has."""
-        return not is_older(self.jobs[kind].latest, self.pods.store.latest)
+    def is_up_to_date_about(self, job: Job) -> bool:
+        """Return whether a watch, and no list, has delivered this job, and its kind until where the pods' watch is."""
+        jobs = self.jobs[job.kind]
+        is_watched = not jobs.listed or is_older(jobs.listed, job.version)
+        return is_watched and not is_older(jobs.latest, self.pods.store.latest)
 
     def on_list(self, snapshot: Snapshot, pods: Iterable[Pod], version: str) -> bool:
         """Store a list of the job's pods from the API server; return False if the cache is newer.

@@ -278,11 +278,11 @@ class Reconciler:
     async def _confirm_job(self, key: JobKey, snapshot: Snapshot, plan: Plan) -> None:
         """Verify with a GET, before any action, that the job still exists at the cached version.
 
-        A new job is not read while the watch of jobs has come as far as that of pods: then no pod of the job can have
-        come and gone, and no other pod been seen, since the cache has its copy (docs/decisions/new-jobs-by-version.md).
+        A new job that the watch has delivered is not read while the watch of jobs is as far as that of pods: then no
+        pod of the job can have come and gone since the cache has its copy (docs/decisions/new-jobs-by-version.md).
         """
         job = snapshot.job
-        if not plan.actions or (_is_new(snapshot) and self._cache.knows_jobs_as_late_as_pods(job.kind)):
+        if not plan.actions or (_is_new(snapshot) and self._cache.is_up_to_date_about(job)):
             return
         if self._statuses.is_contested(key):
             await self._read_again(key, snapshot)

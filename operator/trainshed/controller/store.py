@@ -38,10 +38,10 @@ OnListDelete = Callable[[T], None]
 class Store(Generic[T]):
     """All objects of a kind by UID; an older version never replaces a newer one.
 
-    `latest` is the version until which lists and watches have delivered everything, and `listed` whether there was a
-    list. Watch events for an object that the
-    server has confirmed deleted are ignored; UIDs are never reused. An object that was missing in a list may come back,
-    because a label was removed and added again, but only with a newer version.
+    `latest` is the version until which lists and watches have delivered everything, and `listed` that of the last list,
+    empty before the first. Watch events for an object that the server has confirmed deleted are ignored; UIDs are never
+    reused. An object that was missing in a list may come back, because a label was removed and added again, but only
+    with a newer version.
     """
 
     def __init__(self, on_change: OnChange[T], on_list_delete: OnListDelete[T] = lambda _item: None) -> None:
@@ -50,7 +50,7 @@ class Store(Generic[T]):
         self._past: dict[str, str | None] = {}
         self._on_change = on_change
         self._on_list_delete = on_list_delete
-        self.latest, self.listed = "0", False
+        self.latest, self.listed = "0", ""
 
     def replaced(self, items: list[T], version: str) -> None:
         """Handle a full list at `version`; objects that the operator created since then stay.
@@ -61,7 +61,7 @@ class Store(Generic[T]):
         there = set() if set_back else {item.uid for item in items}
         self._past = {uid: until for uid, until in self._past.items() if uid in there}
         items = [item for item in items if not self._is_past(item)]
-        before, self.latest, self.listed = self.items, version, True
+        before, self.latest, self.listed = self.items, version, version
         newer = {uid: item for uid, item in before.items() if is_older(version, item.version)}
         made_since = {} if set_back else newer
         self.items = {item.uid: item for item in items} | made_since

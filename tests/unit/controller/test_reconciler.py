@@ -165,6 +165,19 @@ async def test_a_new_job_is_read_if_the_watch_of_jobs_is_behind_that_of_pods(rea
     assert (harness.world.made == []) is read
 
 
+@pytest.mark.parametrize("by", ["list", "watch"])
+async def test_a_new_job_that_only_a_list_has_delivered_is_read(by):
+    harness = Harness()
+    harness.world.submit("TFJob", "mnist", SMALL, created=harness.world.now)
+    harness.hear()
+    jobs = harness.view.jobs["TFJob"]
+    (job,) = jobs.items.values()
+    jobs.replaced([job], job.version if by == "list" else str(int(job.version) - 1))
+    harness.world.delete("tfjobs")  # the server has answered both lists from what it remembered
+    await harness.reconcile(deaf=True)
+    assert (harness.world.made == []) is (by == "list")
+
+
 @pytest.mark.parametrize("has", ["pods", "status"])
 async def test_a_new_job_that_has_started_is_read_before_pods_are_created(has):
     harness = Harness()
