@@ -224,7 +224,7 @@ class Informer(Generic[T]):
         return self._opened is not None and now - self._opened >= LASTING
 
     def _goes_on(self) -> None:
-        self._failing_since, self._fruitless, self.went_on = None, 0, _clock()
+        self._failing_since, self._fruitless, self.went_on = None, 0, self.heard
 
     async def _round(self) -> None:
         if self._version and self._failures:
