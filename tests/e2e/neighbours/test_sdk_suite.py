@@ -15,6 +15,7 @@ import tomli_w
 from e2e.conftest import new_namespace
 from support.kubectl import Kubectl
 from testbed import kind, sdk_suite
+from testbed.images import KUBECTL_DELIVERY
 
 from . import deployments
 
@@ -53,7 +54,8 @@ spec:
 
 @pytest.fixture(scope="module")
 def images(kubeconfig: str) -> None:
-    """The nodes have the stand-ins, where no registry has the images."""
+    """The nodes have the image with kubectl, and the stand-ins where no registry has the images."""
+    kind.load([KUBECTL_DELIVERY])
     if kind.without_registry():
         kind.load_images(*sdk_suite.stand_ins())
 
