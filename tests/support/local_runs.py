@@ -19,10 +19,12 @@ SOON = 60
 
 
 def a_job(script: str, workers: int = 1, restart: str = "ExitCode", **spec) -> dict:
+    """Return a job whose replicas share one template: a test that changes it changes all of them."""
     container = {"name": "pytorch", "image": "x", "command": ["sh", "-c", script]}
+    template = {"spec": {"containers": [container], "terminationGracePeriodSeconds": 1, **spec}}
     found = pytorchjob("job", restart=restart, Master=1, Worker=workers)
     for replicas in found["spec"]["pytorchReplicaSpecs"].values():
-        replicas["template"] = {"spec": {"containers": [container], "terminationGracePeriodSeconds": 1, **spec}}
+        replicas["template"] = template
     return found
 
 
