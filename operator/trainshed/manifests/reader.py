@@ -22,6 +22,8 @@ from .nodes import DEEPEST, BadManifest, Node, root_of, too_deep
 
 #: The greatest text, in bytes. The API server takes 3 MiB for one object.
 LARGEST = 16 << 20
+#: The most documents of a text: so many small ones take seconds to read.
+MOST_DOCUMENTS = 10_000
 #: Characters of a number that a message shows.
 SHOWN = 40
 #: Go refuses a document of more than 1,000 nodes if this part of them comes from aliases: of up to 400,000 nodes 99 %,
@@ -68,25 +70,38 @@ def documents(content: str) -> Iterator[Document]:
     if len(content) > LARGEST:
         raise BadManifest(f"has more than {LARGEST >> 20} MiB")
     content = content.removeprefix("\ufeff")
-    number, begin, line, counted = 0, 0, 1, 0
+    number = read = begin = counted = 0
+    line = 1
     if content.lstrip()[:1] == "{":
         for value, start, end in _json_values(content):
             line, counted = line + content.count("\n", counted, start), start
-            number, begin = number + 1, end
+            number = read = _more(read, line)
+            begin = end
             yield Document(value, number, line, content[start:end], line)
         begin = _after(content, begin, r"[^\S\n]*\n?")  # the rest of the line that a value of JSON ends
     first = content.count("\n", 0, begin)
     for chunk, line in _chunks(content[begin:]):
+        blank = _blank_lines(chunk)
+        if blank is None:
+            continue
+        read = _more(read, first + line)
         value = document(chunk, first + line, size=len(content))
         if value is not None:
             number += 1
-            yield Document(value, number, first + line + _blank_lines(chunk), chunk, first + line)
+            yield Document(value, number, first + line + blank, chunk, first + line)
 
 
-def _blank_lines(chunk: str) -> int:
-    """Return how many lines without content a chunk has at its beginning."""
+def _more(read: int, line: int) -> int:
+    """Return the number of documents with the next one, which begins in this line."""
+    if read == MOST_DOCUMENTS:
+        raise BadManifest(f"has more than {MOST_DOCUMENTS:,} documents", line)
+    return read + 1
+
+
+def _blank_lines(chunk: str) -> int | None:
+    """Return how many lines without content a chunk has at its beginning; None if no line has any."""
     lines = map(str.strip, chunk.split("\n"))
-    return next((at for at, line in enumerate(lines) if line and line[0] != "#" and line != "---"), 0)
+    return next((at for at, line in enumerate(lines) if line and line[0] != "#" and line != "---"), None)
 
 
 def _chunks(content: str) -> Iterator[tuple[str, int]]:

@@ -287,6 +287,9 @@ JOB = "apiVersion: kubeflow.org/v1\nkind: TFJob\n"
         ("? [a]\n: b", "a key must be a text, not a mapping or a list"),
         ("~: b", "a key must not be null"),
         ("a: !!int x", "'x' is no int"),
+        ("---\nnull\n" * 10_001, "line 20002: has more than 10,000 documents"),
+        ('{"apiVersion": "v1", "kind": "List", "items": []}\n' * 10_001, "line 10001: has more than 10,000 documents"),
+        ("---\n" * 100_000, "contains no job"),
     ],
 )
 def test_a_file_that_kubectl_refuses_or_without_jobs_is_an_error(text, error):
