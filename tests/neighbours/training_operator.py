@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Self
 
 import yaml
 
+from support.jobs import KINDS, smallest
 from support.kubectl import Kubectl, kustomized
 from support.kueue import UNSHARE, is_ready, mount_later
 from support.tcp_proxy import ServiceProxy
-from support.user_client import UserClient
+from support.user_client import Refused, UserClient
 from testbed.binaries import binary, module_folder
 from testbed.control_plane import ControlPlane
 from testbed.ports import free_port
@@ -94,7 +96,19 @@ class TrainingOperator:
         command += [f"--webhook-server-port={self._port}", f"--webhook-service-name={self.name}"]
         mount_later(UserClient(self._plane.kubeconfig, self.namespace), f"{GROUP}-webhook-cert", certificates)
         self._process.start(command, tied=True)
-        self._process.wait(lambda: is_ready(self._health), PATIENCE)
+        self._process.wait(lambda: is_ready(self._health) and self._validates(), PATIENCE)
+
+    def _validates(self) -> bool:
+        """Whether the webhooks of all kinds answer: it is ready before it has registered them."""
+        admin = UserClient(self._plane.kubeconfig, self.namespace)
+        try:
+            for kind in KINDS:
+                admin.call("POST", f"{admin.path(kind, '')}?dryRun=All", smallest(kind, "any"))
+        except Refused as error:
+            if error.code < HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise
+            return False
+        return True
 
 
 def _renamed(item: dict, namespace: str, name: str) -> dict:
