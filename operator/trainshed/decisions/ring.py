@@ -186,7 +186,7 @@ def decisions(config_map: Document) -> list[Decision]:
 def _last_lines(config_map: Document) -> list[list[bytes]]:
     """Return the lines of the last parts, as many as are read; an empty one of a part that has none."""
     found, left = deque[list[bytes]](), MOST_COUNT
-    for _, text in sorted(_parts(config_map).items(), reverse=True)[:MOST_PARTS]:
+    for text in reversed(_last_parts(config_map).values()):
         lines = _unpacked(text).splitlines()[:left] or [b""]
         found.appendleft(lines)
         left -= len(lines)
