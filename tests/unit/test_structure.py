@@ -48,6 +48,7 @@ SMALL_MODULES = {
     "trainshed.client.config_maps": "whole objects of a kind of which the operator otherwise keeps digests",
     "trainshed.plan.lost_work": "what steps say of the time, apart from what pods say",
     "trainshed.fit.node_sizes": "what empty nodes have, apart from the sentences about it",
+    "trainshed.controller.staleness": "how current the cache is, apart from what it has",
     "trainshed.plan.regrouping": "a rule about groups of Kueue, apart from those of all jobs",
     "trainshed.ui.drawings.sparkline": "one drawing, one file",
     "trainshed.ui.pages.job": "one page, one file",

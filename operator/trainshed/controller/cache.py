@@ -20,49 +20,9 @@ from trainshed.client import Unavailable
 
 from .left_pods import LeftPods
 from .observed_pods import ScaleDowns
+from .staleness import GonePods, Staleness
 from .store import CachedJob, Children, Owner, Store, origin_of, owner_of, with_spec
 from .training_reports import TrainingReports
-
-
-class Staleness:
-    """Records per job UID at which versions another process wrote the status, and which jobs have uncertain pods."""
-
-    def __init__(self) -> None:
-        self._written: dict[str, tuple[str, str]] = {}
-        self._uncertain: set[str] = set()
-
-    def observed_write(self, uid: str, version: str) -> None:
-        """Record a status write; its watch event may arrive before the response to the replica's own write."""
-        before = self._written.get(uid, ("", ""))
-        self._written[uid] = (before[1] or before[0], version)
-
-    def own_write(self, uid: str, version: str) -> None:
-        """Mark a recorded status write as the replica's own."""
-        before, latest = self._written.get(uid, ("", ""))
-        if latest == version:
-            self._written[uid] = (before, "")
-
-    def mark_uncertain(self, uid: str) -> None:
-        """Mark the pods of a job as uncertain: a list lacked some of them without a preceding DELETED event."""
-        self._uncertain.add(uid)
-
-    def mark_certain(self, uid: str) -> None:
-        """Remove the mark after the job's pods were listed."""
-        self._uncertain.discard(uid)
-
-    def forget(self, uid: str) -> None:
-        """Forget a deleted job."""
-        self._written.pop(uid, None)
-        self._uncertain.discard(uid)
-
-    def is_stale(self, uid: str, latest: str) -> bool:
-        """Return whether the pods of this job may differ from the cache, which contains all changes until `latest`."""
-        before, last = self._written.get(uid, ("", ""))
-        if is_older(latest, last or before):
-            return True
-        self._written.pop(uid, None)
-        return uid in self._uncertain
-
 
 #: Seconds for which the first message of a reason is kept. Each stored status causes another reconcile, so a server
 #: whose message differs each time would cause endless requests.
@@ -105,7 +65,7 @@ class Cache:
         self._current: dict[JobKey, str] = {}
         self._refusals: dict[JobKey, _Reported] = {}
         self._scheduler_messages: dict[JobKey, SchedulerMessage] = {}
-        self._staleness = Staleness()
+        self._staleness, self._gone_pods = Staleness(), GonePods()
         #: The versions of jobs that kopf's watch has delivered and the operator's own has not.
         self._behind: dict[JobKey, str] = {}
         #: The number of jobs by kind and state, of which some are 0.
@@ -210,10 +170,17 @@ class Cache:
         return not snapshot.status.over and self._staleness.is_stale(snapshot.job.uid, self.pods.store.latest)
 
     def is_up_to_date_about(self, job: Job) -> bool:
-        """Return whether a watch, and no list, has delivered this job, and its kind until where the pods' watch is."""
-        jobs = self.jobs[job.kind]
-        is_watched = not jobs.listed or is_older(jobs.listed, job.version)
-        return is_watched and not is_older(jobs.latest, self.pods.store.latest)
+        """Return whether a watch, and no list, has delivered this job, and no pod of it can have come and gone since.
+
+        Either the watch of its kind is as far as that of pods, or that has seen all of its pods, and none has gone.
+        """
+        jobs, pods = self.jobs[job.kind], self.pods.store
+        if jobs.listed and not is_older(jobs.listed, job.version):
+            return False
+        if not is_older(jobs.latest, pods.latest):
+            return True
+        is_followed = bool(pods.listed) and is_older(pods.listed, job.version)
+        return is_followed and self._gone_pods.has_none_of((job.namespace, job.uid), job.version)
 
     def on_list(self, snapshot: Snapshot, pods: Iterable[Pod], version: str) -> bool:
         """Store a list of the job's pods from the API server; return False if the cache is newer.
@@ -386,6 +353,8 @@ class Cache:
         if isinstance(child, Pod):
             if child.uid in self.pods.store.items:
                 self.left_pods.watched(child)
+            else:
+                self._gone_pods.add(owner_of(child), self.pods.store.latest)
             if child.over or child.uid not in self.pods.store.items:
                 self.freed(child.namespace)
         key = self._keys.get(owner_of(child))

@@ -6,7 +6,9 @@ from datetime import timedelta
 
 import pytest
 
+from support.builders import a_pod
 from support.harness import KEY, Harness, a_spec, group_with_one_hidden
+from support.replace import replace
 from trainshed.client import Conflict, Forbidden, Unavailable
 from trainshed.controller.reconciler import Reconciler, Result
 from trainshed.controller.status_writes import PROGRESS
@@ -160,6 +162,22 @@ async def test_a_new_job_is_read_if_the_watch_of_jobs_is_behind_that_of_pods(rea
     harness.world.submit("TFJob", "mnist", SMALL, created=harness.world.now)
     harness.hear()
     harness.view.pods.store.on_bookmark(reached)  # pods of the job may have come and gone
+    harness.world.delete("tfjobs")
+    await harness.reconcile(deaf=True)
+    assert (harness.world.made == []) is read
+
+
+@pytest.mark.parametrize(("seen", "read"), [("others", False), ("its own", True), ("none", True)])
+async def test_a_new_job_is_read_if_pods_of_it_may_have_come_and_gone_before_the_watch_of_jobs_says_so(seen, read):
+    harness = Harness()
+    harness.world.submit("TFJob", "mnist", SMALL, created=harness.world.now)
+    harness.hear()
+    (job,) = harness.view.jobs["TFJob"].items.values()
+    pods = harness.view.pods.store
+    pods.replaced([], "9990" if seen == "none" else str(int(job.version) - 1))  # since then the watch has seen all
+    pod = replace(a_pod("worker-0"), owner=job.uid if seen == "its own" else "another", version="9998")
+    pods.changed(pod)
+    pods.removed(replace(pod, version="9999"))
     harness.world.delete("tfjobs")
     await harness.reconcile(deaf=True)
     assert (harness.world.made == []) is read

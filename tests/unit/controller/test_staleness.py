@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trainshed.controller.cache import Staleness
+from trainshed.controller import staleness
+from trainshed.controller.staleness import GonePods, Staleness
 
 
 @pytest.mark.fault("C12")
@@ -56,3 +57,18 @@ def test_a_deleted_job_leaves_no_entries():
     horizon.mark_uncertain("a")
     horizon.forget("a")
     assert not horizon.is_stale("a", "1")
+
+
+def test_of_jobs_that_lost_pods_long_ago_only_newer_ones_are_known_to_have_lost_none(monkeypatch):
+    monkeypatch.setattr(staleness, "MOST_LOST", 2)
+    lost = GonePods()
+    for number in (1, 1, 2, 3):
+        lost.add(("ml", f"job-{number}"), f"{number}0")
+    assert [lost.has_none_of(("ml", f"job-{number}"), f"{number}5") for number in (1, 2, 3, 4)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert not lost.has_none_of(("ml", "job-0"), "10"), "what it has lost is forgotten"
+    assert lost.has_none_of(("other", "job-3"), "35")
