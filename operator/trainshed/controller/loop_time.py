@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterable
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from trainshed.api.job import JobKey
 
@@ -98,15 +98,19 @@ class Timed(Generic[T]):
 
     def __await__(self) -> Generator[Any, Any, T]:
         # A generator, as each write takes several steps: the methods of an iterator took a third more.
-        clock, run, value = asyncio.get_running_loop().time, self._coroutine.send, None
+        clock, thread_time = asyncio.get_running_loop().time, time.thread_time
+        run, value = self._coroutine.send, None
         while True:
-            began, ran = clock(), time.thread_time()
+            began, ran = clock(), thread_time()
             try:
                 waits_for = run(value)
             except StopIteration as end:
-                return cast("T", end.value)
-            finally:  # in a simulation the clock of the event loop stands still
-                self._count(clock() - began, time.thread_time() - ran)
+                found: T = end.value
+                return found
+            finally:  # most steps take less than a tick of the event loop's clock, which in a simulation stands still
+                elapsed = clock() - began
+                if elapsed > 0:
+                    self._count(elapsed, thread_time() - ran)
             try:
                 run, value = self._coroutine.send, (yield waits_for)
             except BaseException as error:  # noqa: BLE001 - it is for the coroutine
