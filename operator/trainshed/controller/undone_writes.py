@@ -71,17 +71,20 @@ class UndoneWrites:
 
     def wait(self, target: Target, content: object, now: float) -> float:
         """Return the seconds for which this write has to wait, at most 0 if it need not."""
-        times, last = self.times(target, content, now), self._find(target)
+        last = self._find(target)
+        times = _times(last, content, now)
         if times <= self._free or last is None:
             return 0.0
         return min(FIRST * float(1 << min(times - self._free - 1, 30)), self._longest) - abs(now - last.at)
 
     def wrote(self, target: Target, content: object, now: float) -> None:
         """Remember a write that has to last."""
-        times = self.times(target, content, now)
-        self.forget(target)
-        self._last.setdefault(target[0], OrderedDict())[target] = _Write(content, times, now)
-        self._number += 1
+        known = self._last.get(target[0])
+        if known is None:
+            known = self._last[target[0]] = OrderedDict()
+        last = known.pop(target, None)
+        known[target] = _Write(content, _times(last, content, now), now)
+        self._number += last is None
         self._forget_old(target[0], now)
         if self._number > MOST:
             for namespace in tuple(self._last):
@@ -92,9 +95,7 @@ class UndoneWrites:
 
     def times(self, target: Target, content: object, now: float) -> int:
         """Return how often this write has been undone in a row, 0 if the last one was another or is forgotten."""
-        last = self._find(target)
-        is_same = last is not None and last.content == content and abs(now - last.at) <= KEPT
-        return last.undone + 1 if last and is_same else 0
+        return _times(self._find(target), content, now)
 
     def last(self, target: Target) -> object:
         """Return the content of the last write, None if there is none."""
@@ -124,6 +125,12 @@ class UndoneWrites:
         found = self._last[namespace]
         while found and abs(now - next(iter(found.values())).at) > KEPT:
             self.forget(next(iter(found)))
+
+
+def _times(last: _Write | None, content: object, now: float) -> int:
+    """Return how often a write has been undone in a row that follows the `last` one."""
+    is_same = last is not None and last.content == content and abs(now - last.at) <= KEPT
+    return last.undone + 1 if last and is_same else 0
 
 
 class RepeatedWrites:
