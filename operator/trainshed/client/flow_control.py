@@ -339,10 +339,10 @@ async def run_with_slow_start(
 
     async def work() -> None:
         nonlocal at_once
-        while left and not (is_withdrawn() or _stops(errors, width)):
+        while left and not (is_withdrawn() or (errors and _stops(errors, width))):
             if await _succeeds(left.popleft(), errors) and left and at_once < width:
                 at_once += 1
-                await run_concurrently([work, work])
+                await run_concurrently([work] * min(2, len(left)))
                 return
 
     begins = left and not is_withdrawn() and await _succeeds(left.popleft(), errors)

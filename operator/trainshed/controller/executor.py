@@ -196,8 +196,10 @@ class Executor:
         return bool(record.done)
 
     async def _run(self, snapshot: Snapshot, action: Action, record: _Record) -> None:
-        with suppress(Withdrawn):  # then it is planned again, if it is still wanted
+        try:
             await self._try(snapshot, action, record)
+        except Withdrawn:  # it is planned again, if it is still wanted
+            return
 
     async def _try(self, snapshot: Snapshot, action: Action, record: _Record) -> None:
         try:
