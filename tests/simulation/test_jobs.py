@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import pytest
 
 from simulation.cluster import Cluster
 from simulation.nodes import PunctualKubelet
-from simulation.server_events import observe_changes, observe_requests
+from simulation.server_events import observe_requests
 from simulation.transport import ON_TIME, EventOutcome, ReliableNetwork
 from trainshed.frameworks import FRAMEWORKS
+from trainshed.memory.errors import StatusError
 
 KINDS = {framework.kind: framework for framework in FRAMEWORKS}
 #: The roles of a job of each kind, and the pod whose success decides.
@@ -110,14 +112,26 @@ class LateJobs(ReliableNetwork):
         return EventOutcome(late) if "/pytorchjobs" in path else ON_TIME
 
 
-def test_a_new_job_that_is_gone_gets_no_pods_while_only_the_watch_of_jobs_is_late():
-    cluster, names = Cluster(network=LateJobs()), []
+@pytest.mark.parametrize("had_pods", [True, False])
+def test_a_new_job_that_is_gone_gets_no_pods_again_while_only_the_watch_of_jobs_is_late(had_pods):
+    cluster, requests, pods = Cluster(network=LateJobs()), [], "/api/v1/namespaces/ml/pods"
     complete(cluster, "TFJob")
-    observe_changes(cluster.server, lambda change: names.append(change.object["metadata"]["name"]))
     cluster.submit(a_job("PyTorchJob", {"Master": 1}) | {"metadata": {"name": "gone", "namespace": "ml"}})
-    cluster.server.request("user", "DELETE", "/apis/kubeflow.org/v1/namespaces/ml/pytorchjobs/gone")
-    path = "/api/v1/namespaces/ml/pods/job-chief-0"
-    cluster.server.request("user", "PATCH", path, body={"metadata": {"annotations": {"seen": "after the deletion"}}})
-    cluster.loop.run_for(10)
-    assert [name for name in names if name.startswith("gone-")] == []
+    ask, job = partial(cluster.server.request, "user"), cluster.job("PyTorchJob", "gone")
+    if had_pods:  # of another replica, which led then
+        owner = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "gone", "uid": job["metadata"]["uid"]}
+        metadata = {
+            "labels": {"training.kubeflow.org/job-name": "gone"},
+            "ownerReferences": [owner | {"controller": True}],
+        }
+        spec = {"containers": [{"name": "pytorch", "image": "x:1"}]}
+        ask("POST", pods, body={"metadata": metadata | {"name": "gone-master-0"}, "spec": spec})
+        ask("DELETE", f"{pods}/gone-master-0", {"gracePeriodSeconds": "0"})
+    ask("DELETE", "/apis/kubeflow.org/v1/namespaces/ml/pytorchjobs/gone")
+    ask("PATCH", f"{pods}/job-chief-0", body={"metadata": {"annotations": {"seen": "after the deletion"}}})
+    observe_requests(cluster.server, lambda actor, request: requests.append((request.verb, request.path)))
+    cluster.loop.run_for(20)
+    assert requests.count(("POST", pods)) == (0 if had_pods else 1), "once its pod is gone it is read"
+    with pytest.raises(StatusError, match="not found"):
+        ask("GET", f"{pods}/gone-master-0")
     cluster.close()

@@ -22,7 +22,7 @@ HOME = f"{Path(trainshed.__file__).parent}/"
 #: The package of sentences, which decides nothing: its modules count as one.
 SENTENCES = "plan/messages/"
 #: The maximum number of modules from the watch event to the stored status, and to the first deletion.
-MODULES_TO_STATUS, MODULES_TO_DELETION = 54, 65
+MODULES_TO_STATUS, MODULES_TO_DELETION = 55, 66
 #: The packages that do one part of the way each; the others are used everywhere.
 PARTS = ("client", "controller", "plan")
 
