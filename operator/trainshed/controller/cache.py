@@ -179,8 +179,7 @@ class Cache:
             return False
         if not is_older(jobs.latest, pods.latest):
             return True
-        is_followed = bool(pods.listed) and is_older(pods.listed, job.version)
-        return is_followed and self._gone_pods.has_none_of((job.namespace, job.uid), job.version)
+        return is_older(pods.listed, job.version) and self._gone_pods.has_none_of((job.namespace, job.uid), job.version)
 
     def on_list(self, snapshot: Snapshot, pods: Iterable[Pod], version: str) -> bool:
         """Store a list of the job's pods from the API server; return False if the cache is newer.
@@ -351,11 +350,12 @@ class Cache:
         if isinstance(child, Dependent) and child.uid not in self.dependents[child.resource].store.items:
             self._answers.pop(child.uid, None)
         if isinstance(child, Pod):
-            if child.uid in self.pods.store.items:
-                self.left_pods.watched(child)
-            else:
+            is_gone = child.uid not in self.pods.store.items
+            if is_gone:
                 self._gone_pods.add(owner_of(child), self.pods.store.latest)
-            if child.over or child.uid not in self.pods.store.items:
+            else:
+                self.left_pods.watched(child)
+            if child.over or is_gone:
                 self.freed(child.namespace)
         key = self._keys.get(owner_of(child))
         if key:

@@ -9,7 +9,7 @@ from trainshed.api.objects import is_older
 from .store import Owner
 
 #: Jobs that have lost pods, of which that is known.
-MOST_LOST = 10_000
+MOST_OWNERS = 10_000
 
 
 class Staleness:
@@ -55,7 +55,7 @@ class Staleness:
 class GonePods:
     """Which jobs have lost a pod: what the cache has of such a job may be older than that.
 
-    That is known of the last MOST_LOST jobs, and of each one that is newer than the version until which it is not.
+    That is known of the last MOST_OWNERS jobs, and of each one that is newer than the version until which it is not.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class GonePods:
     def add(self, owner: Owner, version: str) -> None:
         """Record that a pod of this owner is gone, where the watch of pods is at `version`."""
         self._owners.setdefault(owner, version)
-        if len(self._owners) > MOST_LOST:
+        if len(self._owners) > MOST_OWNERS:
             _, self._unknown_until = self._owners.popitem(last=False)
 
     def has_none_of(self, owner: Owner, version: str) -> bool:

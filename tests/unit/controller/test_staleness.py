@@ -60,7 +60,7 @@ def test_a_deleted_job_leaves_no_entries():
 
 
 def test_of_jobs_that_lost_pods_long_ago_only_newer_ones_are_known_to_have_lost_none(monkeypatch):
-    monkeypatch.setattr(staleness, "MOST_LOST", 2)
+    monkeypatch.setattr(staleness, "MOST_OWNERS", 2)
     lost = GonePods()
     for number in (1, 1, 2, 3):
         lost.add(("ml", f"job-{number}"), f"{number}0")
