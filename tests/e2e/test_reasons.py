@@ -68,6 +68,12 @@ def is_the_workers(failure: dict, **expected: object) -> None:
     assert (failure["replica"], failure["node"] != "") == ("worker-0", True)
 
 
+#: On a busy node containerd reports about one of ten such kills as a mere Error.
+TOOK_TOO_MUCH = (
+    r"(was OOMKilled \(limit 64Mi\) \d+s after start|was killed by SIGKILL \(137\) \d+s after start; "
+    r"perhaps it used more memory than its limit of 64Mi)"
+)
+
 CASES = {
     "traceback": (
         a_job("traceback", python("raise ValueError('bad batch')")),
@@ -81,8 +87,8 @@ CASES = {
     ),
     "oom": (
         a_job("oom", TOO_MUCH, limits={"memory": "64Mi"}),
-        {"class": "Application", "reason": "OOMKilled", "exitCode": 137},
-        rf"{WHERE} was OOMKilled \(limit 64Mi\) \d+s after start; restartPolicy is Never",
+        {"class": "Application", "exitCode": 137},
+        rf"{WHERE} {TOOK_TOO_MUCH}; restartPolicy is Never",
     ),
     "crash": (
         a_job("crash", CRASHED),

@@ -14,6 +14,8 @@ from trainshed.plan.messages import phrases, replica_failures
 WORKER = Replica("Worker", 1)
 LIMITED = {"spec": {"containers": [{"name": "tensorflow", "resources": {"limits": {"memory": "2Gi"}}}]}}
 PROBED = {"spec": {"containers": [{"name": "tensorflow", "livenessProbe": {"periodSeconds": 5}}]}}
+BOTH = {"spec": {"containers": [PROBED["spec"]["containers"][0] | LIMITED["spec"]["containers"][0]]}}
+KILLED, PERHAPS_MEMORY = "was killed by SIGKILL (137) 14s after start", "it used more memory than its limit of 2Gi"
 
 
 def worker_failure(
@@ -32,8 +34,12 @@ def worker_failure(
         ("Error", 3, None, "exited with code 3 after 14s"),
         ("Error", 127, None, "exited with code 127 (command not found) after 14s"),
         ("Strange", 7, None, "exited with code 7 (Strange) after 14s"),
-        ("Error", 137, None, "was killed by SIGKILL (137) 14s after start"),
-        ("Error", 137, PROBED, "was killed by SIGKILL (137) 14s after start; perhaps its livenessProbe failed"),
+        ("Error", 137, None, KILLED),
+        ("Error", 137, PROBED, f"{KILLED}; perhaps its livenessProbe failed"),
+        ("Error", 137, LIMITED, f"{KILLED}; perhaps {PERHAPS_MEMORY}"),
+        ("Error", 137, BOTH, f"{KILLED}; perhaps its livenessProbe failed, or {PERHAPS_MEMORY}"),
+        ("Error", 143, LIMITED, "was killed by SIGTERM (143) 14s after start"),
+        ("Error", 1, LIMITED, "exited with code 1 after 14s"),
         ("OOMKilled", 137, PROBED, "was OOMKilled (no memory limit set) 14s after start"),
         ("Error", 1, PROBED, "exited with code 1 after 14s"),
         ("Error", 139, None, "crashed with a segmentation fault (SIGSEGV, 139) 14s after start"),
@@ -50,9 +56,10 @@ def test_what_a_program_did_is_said_in_words(reason, code, template, expected):
     assert worker_failure(reason, code, template=template, pod=pod).message == f"worker-1 on node-a {expected}"
 
 
-def test_a_probe_that_killed_a_container_is_named_in_place_of_the_signal():
+@pytest.mark.parametrize("template", [PROBED, BOTH])
+def test_a_probe_that_killed_a_container_is_named_in_place_of_the_signal(template):
     found = replica_failures.by_probe(
-        worker_failure("Error", 137, template=PROBED), "Liveness probe failed: no such file"
+        worker_failure("Error", 137, template=template), "Liveness probe failed: no such file"
     )
     assert (
         found
