@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+import yaml
 
 from docs import how_to
 from docs.commands import ROOT
@@ -72,9 +73,10 @@ def is_in(user: UserClient, kind: str, name: str, wanted: str) -> Callable[[], b
 
 
 def test_the_example_of_the_documentation_is_admitted_as_a_group_and_runs(bed, user, kubelet):
-    _, queues, _ = how_to.code(ROOT / "docs" / "kueue.md", "yaml")
-    _, body = how_to.code(ROOT / "docs" / "kueue-pod-groups.md", "yaml")
-    text = f"{queues}---\n{body}".replace("team-a", user.namespace)
+    _, queues, body, _, changes = how_to.code(ROOT / "docs" / "kueue.md", "yaml")
+    grouped_example = yaml.safe_load(body) | yaml.safe_load(changes)
+    assert grouped_example["metadata"]["annotations"] == {KUEUE: "PodGroup"}
+    text = f"{queues}---\n{yaml.safe_dump(grouped_example)}".replace("team-a", user.namespace)
     done = kubectl(bed.plane, user, "apply", "--validate=strict", "-f", "-", text=text)
     assert done.returncode == 0, done.stderr
     with kubelet(lambda _: Times(runs=2)):

@@ -276,7 +276,7 @@ FIELDS = {
         "Ranks that lag behind the others, or are behind while the job is Stalled, three at most (docs/hangs.md)."
     ),
     "status.kueueWorkload": "Name of the Workload with which Kueue admits the pods of the job as a group"
-    " (docs/kueue-pod-groups.md).",
+    " (docs/kueue.md#pods-as-a-group).",
     "status.stragglers.rank": "The rank.",
     "status.stragglers.pod": "Its pod; missing if that is not known.",
     "status.stragglers.node": "The node of the pod; missing if that is not known.",
