@@ -353,7 +353,7 @@ test-neighbours: venv .venv-kfp/.ready ## Run the operator beside the real progr
 	$(call took,test-neighbours)
 
 .PHONY: test-moving-in
-test-moving-in: venv .venv-kfp/.ready ## Move jobs from the real training-operator v1 by the pages about it, and run one as a step of Kubeflow Pipelines. Takes minutes.
+test-moving-in: venv .venv-kfp/.ready ## Move jobs from the real training-operator v1 by the page about it, and run one as a step of Kubeflow Pipelines. Takes minutes.
 	@$(PY) -m pytest -v -m neighbours $(RERUNS) tests/neighbours/test_moving_in.py tests/neighbours/test_pipelines.py
 	$(call took,test-moving-in)
 

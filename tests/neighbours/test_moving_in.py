@@ -26,12 +26,13 @@ from .training_operator import PATIENCE, TrainingOperator
 #: The names of Open Data Hub: that of the service account in OpenShift AI is too long for a certificate here.
 OPENSHIFT = ("opendatahub", "kubeflow-training-operator")
 STEPS = ("2. Stop v1", "3. Remove v1's webhook", "4. Replace v1's CRDs", "5. Start Trainshed")
-#: Each way of the pages: v1's overlay with the names that it has there, and the operator that follows it.
+#: Each way of docs/switching.md, some by the title of a section: v1's overlay with the names that it has there, and the
+#: operator that follows it.
 WAYS = {
-    "switching": ("standalone", None, ("trainshed-system", "trainshed")),
-    "switching to v1's names": ("standalone", None, ("kubeflow", "training-operator")),
-    "from-kubeflow": ("kubeflow", None, ("kubeflow", "training-operator")),
-    "from-openshift-ai": ("standalone", OPENSHIFT, ("trainshed-system", "trainshed")),
+    "own names": ("standalone", None, ("trainshed-system", "trainshed")),
+    "v1's names": ("standalone", None, ("kubeflow", "training-operator")),
+    "From the Kubeflow distribution": ("kubeflow", None, ("kubeflow", "training-operator")),
+    "From OpenShift AI": ("standalone", OPENSHIFT, ("trainshed-system", "trainshed")),
 }
 #: A command that kubectl has not, and a cluster without OpenShift does not need.
 ONLY_OPENSHIFT = "oc adm "
@@ -42,21 +43,21 @@ JOBS = {name: body for name, (body, _) in V1_JOBS.items() if name not in LEFT_OU
 RUNNING = [name for name in JOBS if name not in ("paused", "done", "lost")]
 
 
-def blocks(page: str, title: str) -> list[list[str]]:
+def blocks(title: str) -> list[list[str]]:
     """The commands of each block of a section that is not in a language."""
-    section = re.split(r"^## ", (ROOT / "docs" / f"{page}.md").read_text(), flags=re.MULTILINE)
+    section = re.split(r"^## ", (ROOT / "docs" / "switching.md").read_text(), flags=re.MULTILINE)
     (text,) = (part for part in section if part.startswith(title + "\n"))
     return [body.split("\n")[:-1] for body in re.findall(r"^ *```\n(.*?)^ *```$", text, re.DOTALL | re.MULTILINE)]
 
 
 def commands(way: str) -> list[str]:
-    """What the pages tell to type, in order."""
-    if way == "from-openshift-ai":
-        found = [line for block in blocks(way, "Move") for line in block]
+    """What the page tells to type, in order."""
+    if way == "From OpenShift AI":
+        found = [line for block in blocks(way) for line in block]
     else:
-        found = [line for step in STEPS[:-1] for block in blocks("switching", step) for line in block]
-        own, v1s = blocks("switching", STEPS[-1])
-        found += blocks(way, "Move")[0] if way == "from-kubeflow" else own if way == "switching" else v1s
+        found = [line for step in STEPS[:-1] for block in blocks(step) for line in block]
+        own, v1s = blocks(STEPS[-1])
+        found += own if way == "own names" else v1s if way == "v1's names" else blocks(way)[0]
     return [line.strip() for line in found if not line.strip().startswith(ONLY_OPENSHIFT)]
 
 
@@ -208,8 +209,8 @@ def v1_job(name: str) -> dict:
     return {**JOBS["ddp"], "metadata": {"name": name}}
 
 
-def test_every_command_of_the_pages_is_typed():
+def test_every_command_of_the_page_is_typed():
     assert [len(commands(way)) > 3 for way in WAYS] == [True] * len(WAYS)
-    assert "kubectl apply -k manifests/overlays/kubeflow" in commands("from-kubeflow")
-    assert "kubectl apply -k manifests/overlays/v1" in commands("switching to v1's names")
-    assert "oc apply -k manifests/" in commands("from-openshift-ai")
+    assert "kubectl apply -k manifests/overlays/kubeflow" in commands("From the Kubeflow distribution")
+    assert "kubectl apply -k manifests/overlays/v1" in commands("v1's names")
+    assert "oc apply -k manifests/" in commands("From OpenShift AI")
