@@ -14,6 +14,8 @@ FOLDER = ROOT / "docs" / "how-to"
 PAGES = sorted(FOLDER.glob("*.md"))
 #: The page whose jobs tests apply, and whose texts they compare.
 TEN_JOBS = ROOT / "docs" / "ten-jobs.md"
+#: The page with values of the chart for monitoring.
+MONITORING = ROOT / "docs" / "metrics.md"
 #: The first line of a block that contains values of the chart.
 VALUES = "# values of the chart"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)

@@ -19,7 +19,7 @@ __all__ = ["helm"]
 
 EACH = pytest.mark.parametrize("page", how_to.PAGES, ids=lambda page: page.stem)
 JOBS = [(page.stem, job) for page in (*how_to.PAGES, how_to.TEN_JOBS) for job in how_to.jobs(page)]
-VALUES = [(page.stem, text) for page in how_to.PAGES for text in how_to.values(page)]
+VALUES = [(page.stem, text) for page in (*how_to.PAGES, how_to.MONITORING) for text in how_to.values(page)]
 
 
 def test_the_table_of_contents_has_every_page():

@@ -303,7 +303,7 @@ def monitors(found: Sequence[Document], namespace: str) -> Diagnosis:
         return Diagnosis(Verdict.OK, "Prometheus", message)
     message = (
         f"the cluster serves the API of Prometheus Operator, and no monitor of Trainshed is in {namespace}: "
-        "docs/how-to/monitoring.md"
+        "docs/metrics.md#set-it-up"
     )
     return Diagnosis(Verdict.OK, "Prometheus", message)
 
