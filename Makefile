@@ -27,7 +27,7 @@ FAST := -m "not slow and not apiserver and not e2e and not bench and not neighbo
 COUNTED := $(addprefix tests/unit/,api frameworks plan controller test_crd.py)
 # How they count branches, which takes them twice as long: `make check` leaves it to `make test`.
 COVERAGE := --cov --cov-report=term
-# Where the tests of each ring are: every process would otherwise import all eleven thousand first.
+# Where the tests of each ring are: every process would otherwise import all thirteen thousand first.
 SERVED := tests/integration tests/conformance tests/chaos tests/simulation tests/unit/client tests/unit/manifests
 END_TO_END := tests/e2e tests/conformance/test_end_to_end.py
 # Number of processes for tests that wait for other processes half of the time, on two processors.
