@@ -6,8 +6,8 @@ they would be real, and the scenarios the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,14 +19,9 @@ from support.gang_cluster import GangCluster, SimulatedGangCluster
 from support.operator import Operator, Operators
 from support.planes import ready_control_plane
 from support.tcp_proxy import ServiceProxy
-from support.timed_kubelet import TimedKubelet, Times
-from support.user_client import UserClient
 from testbed.control_plane import ControlPlane
 
 __all__ = ["operators"]
-
-#: Starts a kubelet that runs each pod as a function of its name says.
-Kubelets = Callable[[Callable[[str], Times]], AbstractContextManager[TimedKubelet]]
 
 
 @dataclass(frozen=True)
@@ -107,9 +102,3 @@ def without_flag(bed: Bed, gang: GangCluster, operator: Operator, operators: Ope
     yield other
     assert other.stop() == 0
     operator.start()
-
-
-@pytest.fixture
-def kubelet(bed: Bed, user: UserClient) -> Kubelets:
-    """Runs the pods of the namespace of the user, whom a file has."""
-    return lambda times: TimedKubelet.start(bed.kubeconfig, user.namespace, times)

@@ -16,6 +16,7 @@ import yaml
 from docs import how_to
 from docs.commands import ROOT
 from support.api_request import Answer, Request
+from support.fake_kubelet import FakeKubelet, Times
 from support.fault_proxy import FaultProxy, Forward, Route
 from support.jobs import job, pytorchjob, replicas, tfjob
 from support.kubectl import kubectl
@@ -23,7 +24,6 @@ from support.kueue import API, FRAMEWORKS, PRIORITY_LABEL, QUEUE_LABEL, Kueue, Q
 from support.kueue_jobs import ROLES, KueueUser, over, pair, queued
 from support.people import Person
 from support.planes import change_to_v2beta1
-from support.timed_kubelet import Times
 from support.user_client import UserClient, always, eventually
 
 from .conftest import Bed
@@ -70,22 +70,22 @@ def active(user: UserClient, kind: str, name: str) -> int:
     return sum(count.get("active", 0) for count in status.get("replicaStatuses", {}).values())
 
 
-def test_the_example_of_the_documentation_is_admitted_and_runs(bed, user, kubelet):
+def test_the_example_of_the_documentation_is_admitted_and_runs(bed, user):
     kinds, *blocks = how_to.code(ROOT / "docs" / "kueue.md", "yaml")[:3]
     assert set(yaml.safe_load(kinds)["integrations"]["frameworks"]) == {*FRAMEWORKS, "kubeflow.org/mpijob"}
     text = "---\n".join(blocks).replace("team-a", user.namespace)
     done = kubectl(bed.plane, user, "apply", "--validate=strict", "-f", "-", text=text)
     assert done.returncode == 0, done.stderr
-    with kubelet(lambda _: Times(runs=2)):
+    with FakeKubelet(user, lambda _: Times(runs=2)):
         eventually(lambda: user.state("PyTorchJob", "mnist") == "Running", 30)
         eventually(lambda: user.state("PyTorchJob", "mnist") == "Succeeded", 30)
     assert kubectl(bed.plane, user, "get", "workloads").stdout.count("True") == 2, "admitted and finished"
 
 
-def test_jobs_of_all_kinds_wait_run_and_give_their_quota_back(user, kubelet):
+def test_jobs_of_all_kinds_wait_run_and_give_their_quota_back(user):
     queues = Queues(user, 8)
     bodies = [pair(kind, kind.lower()) for kind in ROLES]
-    with kubelet(lambda name: Times(runs=None if name == "mpijob-worker-0" else 2)) as nodes:
+    with FakeKubelet(user, lambda name: Times(runs=None if name == "mpijob-worker-0" else 2)) as nodes:
         for body in bodies:
             assert user.create(body)["spec"]["runPolicy"]["suspend"] is True
         waiting = [kind for kind in ROLES if eventually(state(user, kind, kind.lower()), 30) == "Suspended"]
@@ -117,13 +117,13 @@ def test_the_plan_of_a_job_says_what_its_queue_has_left_and_who_waits_before(bed
 
 
 @pytest.mark.parametrize(("starts", "phase"), [(60, "Pending"), (0.2, "Running")])
-def test_a_job_that_is_preempted_keeps_its_quota_until_its_pods_are_gone(user, kubelet, starts, phase):
+def test_a_job_that_is_preempted_keeps_its_quota_until_its_pods_are_gone(user, starts, phase):
     queues = Queues(user, 2, preemption={"withinClusterQueue": "LowerPriority"})
     urgent = {"metadata": {"name": f"{user.namespace}-urgent"}, "value": 100}
     kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass"}
     user.call("POST", f"{API}/workloadpriorityclasses", kind | urgent)
     times = {"low-worker-0": Times(starts=starts, stops=6), "low-worker-1": Times(starts=starts, stops=3)}
-    with kubelet(lambda name: times.get(name, Times(runs=2))) as nodes:
+    with FakeKubelet(user, lambda name: times.get(name, Times(runs=2))) as nodes:
         user.create(queued(tfjob("low", Worker=2)))
         eventually(lambda: len(user.pods("low")) == 2, 30)
         eventually(lambda: active(user, "TFJob", "low") == 2, 5)
@@ -139,13 +139,13 @@ def test_a_job_that_is_preempted_keeps_its_quota_until_its_pods_are_gone(user, k
     eventually(lambda: queues.usage() == 0, 20)
 
 
-def test_node_selectors_and_tolerations_of_a_flavour_reach_the_pods_and_leave_with_the_admission(user, kubelet):
+def test_node_selectors_and_tolerations_of_a_flavour_reach_the_pods_and_leave_with_the_admission(user):
     toleration = {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}
     queues = Queues(user, 2, flavor={"nodeLabels": {"pool": "gpu"}, "tolerations": [toleration]})
-    with kubelet(lambda _: Times()) as nodes:
+    with FakeKubelet(user, lambda _: Times()):
         user.create(queued(tfjob("mnist", Worker=2)))
         eventually(lambda: user.state("TFJob", "mnist") == "Running", 30)
-        for spec in nodes.specs.values():
+        for spec in (pod["spec"] for pod in user.pods()):
             assert spec["nodeSelector"] == {"pool": "gpu"}
             assert toleration.items() <= next(one for one in spec["tolerations"] if one.get("key") == "gpu").items()
         queues.patch_workload("mnist", {"spec": {"active": False}})
@@ -155,7 +155,7 @@ def test_node_selectors_and_tolerations_of_a_flavour_reach_the_pods_and_leave_wi
         assert not template.get("nodeSelector")
 
 
-def test_commands_change_a_job_in_a_queue_or_say_in_a_line_that_kueue_decides(bed, user, kubelet):
+def test_commands_change_a_job_in_a_queue_or_say_in_a_line_that_kueue_decides(bed, user):
     queues, person = Queues(user, 2), Person(bed.kubeconfig, user.namespace)
 
     def is_refused(*words: str) -> str:
@@ -172,7 +172,7 @@ def test_commands_change_a_job_in_a_queue_or_say_in_a_line_that_kueue_decides(be
         eventually(lambda: sizes(name) == [1], 60)
         return done.stderr
 
-    with kubelet(lambda name: Times(runs=2 if name.startswith("second") else None)):
+    with FakeKubelet(user, lambda name: Times(runs=2 if name.startswith("second") else None)):
         for name, becomes in (("first", "Running"), ("second", "Suspended")):
             done = person.run("submit", "--no-follow", "-f", "-", stdin=json.dumps(queued(tfjob(name, Worker=2))))
             assert done.returncode == 0, done.stderr
@@ -196,9 +196,9 @@ def test_commands_change_a_job_in_a_queue_or_say_in_a_line_that_kueue_decides(be
         eventually(lambda: queues.usage() == 0, 30)
 
 
-def test_a_job_that_is_deactivated_gives_its_quota_back_and_runs_again_when_it_is_activated(bed, user, kubelet):
+def test_a_job_that_is_deactivated_gives_its_quota_back_and_runs_again_when_it_is_activated(bed, user):
     queues = Queues(user, 2)
-    with kubelet(lambda _: Times()):
+    with FakeKubelet(user, lambda _: Times()):
         user.create(queued(job("JAXJob", "mnist", Worker=2)))
         eventually(lambda: user.state("JAXJob", "mnist") == "Running", 30)
         queues.patch_workload("mnist", {"spec": {"active": False}})
@@ -210,7 +210,7 @@ def test_a_job_that_is_deactivated_gives_its_quota_back_and_runs_again_when_it_i
 
 
 def test_a_job_larger_than_the_quota_waits_whole_and_one_that_is_deleted_while_it_waits_leaves_nothing(
-    bed, user, kubelet, kueue
+    bed, user, kueue
 ):
     queues = Queues(user, 2)
 
@@ -221,7 +221,7 @@ def test_a_job_larger_than_the_quota_waits_whole_and_one_that_is_deleted_while_i
         own = ", by priority and age; other LocalQueues may share its quota"
         return f", and number {number} in its ClusterQueue" if kueue.is_visible else own
 
-    with kubelet(lambda _: Times(runs=1)):
+    with FakeKubelet(user, lambda _: Times(runs=1)):
         user.create(queued(job("PaddleJob", "big", Worker=3)))
         eventually(lambda: user.state("PaddleJob", "big") == "Suspended", 30)
         always(lambda: user.pods() == [], 2)
@@ -244,9 +244,9 @@ def test_a_job_larger_than_the_quota_waits_whole_and_one_that_is_deleted_while_i
         eventually(lambda: user.state("PaddleJob", "small") == "Succeeded", 60)
 
 
-def test_a_pod_whose_sidecar_runs_on_is_stopped_before_the_next_job_is_admitted(user, kubelet):
+def test_a_pod_whose_sidecar_runs_on_is_stopped_before_the_next_job_is_admitted(user):
     Queues(user, 1)
-    with kubelet(lambda name: Times(runs=1, sidecar=name.startswith("first"))) as nodes:
+    with FakeKubelet(user, lambda name: Times(runs=1, sidecar=name.startswith("first"))) as nodes:
         bodies = [queued(tfjob(name, Worker=1)) for name in ("first", "second")]
         for body in bodies:
             user.create(body)
@@ -255,11 +255,11 @@ def test_a_pod_whose_sidecar_runs_on_is_stopped_before_the_next_job_is_admitted(
     assert nodes.peak == 1
 
 
-def test_jobs_are_admitted_and_finished_after_kueue_was_killed(user, kubelet, kueue):
+def test_jobs_are_admitted_and_finished_after_kueue_was_killed(user, kueue):
     queues = Queues(user, 2)
     names = [f"mnist-{number}" for number in range(7)]
     bodies = [queued(tfjob(name, Worker=1 + number % 2)) for number, name in enumerate(names)]
-    with kubelet(lambda _: Times(runs=2)) as nodes:
+    with FakeKubelet(user, lambda _: Times(runs=2)) as nodes:
         for body in bodies:
             user.create(body)
         eventually(user.pods, 30)
@@ -276,13 +276,13 @@ def test_jobs_are_admitted_and_finished_after_kueue_was_killed(user, kubelet, ku
 
 
 @pytest.mark.parametrize("count", [30, pytest.param(100, marks=pytest.mark.long)])
-def test_many_jobs_pass_a_quota_for_five_pods_which_is_never_exceeded(user, kubelet, count):
+def test_many_jobs_pass_a_quota_for_five_pods_which_is_never_exceeded(user, count):
     queues = Queues(user, 5)
     kinds = [list(ROLES)[number % len(ROLES)] for number in range(count)]
     bodies = [pair(kind, f"job-{number}") for number, kind in enumerate(kinds)]
     endless = {f"job-{number}-worker-0" for number, kind in enumerate(kinds) if kind == "MPIJob"}
     began = time.monotonic()
-    with kubelet(lambda name: Times(runs=None if name in endless else 0.5, report=3, stops=0.5)) as nodes:
+    with FakeKubelet(user, lambda name: Times(runs=None if name in endless else 0.5, report=3, stops=0.5)) as nodes:
         for body in bodies:
             user.create(body)
         eventually(lambda: over(user, bodies), 900, every=1)
@@ -290,10 +290,10 @@ def test_many_jobs_pass_a_quota_for_five_pods_which_is_never_exceeded(user, kube
         eventually(lambda: queues.usage() == 0, 20)
     assert nodes.peak <= 5
     assert queues.outcomes() == {f"job-{number}": "Succeeded" for number in range(count)}
-    assert len(nodes.created) == len(set(nodes.created.values())) == 2 * count, "each pod is created once"
+    assert len(nodes.created) == len(set(nodes.created)) == 2 * count, "each pod is created once"
 
 
-def test_conflicts_with_kueues_own_patches_are_resolved_at_once(bed, user, kubelet, operator, operators):
+def test_conflicts_with_kueues_own_patches_are_resolved_at_once(bed, user, operator, operators):
     queues = Queues(user, 2)
     first = []  # what Kueue writes to `suspend` before the operator's next status arrives
 
@@ -306,7 +306,7 @@ def test_conflicts_with_kueues_own_patches_are_resolved_at_once(bed, user, kubel
 
     operator.stop()
     times = {"mnist-worker-1": Times(runs=3)}
-    with FaultProxy.start(bed.kubeconfig) as proxy, kubelet(lambda name: times.get(name, Times())) as nodes:
+    with FaultProxy.start(bed.kubeconfig) as proxy, FakeKubelet(user, lambda name: times.get(name, Times())) as nodes:
         route = proxy.routes[user.namespace] = Route(on_write=after_kueue)
         other = operators.begin(proxy.kubeconfig(bed.folder), "--no-leader-elect", "--mpi-version=v2beta1")
         user.create(queued(tfjob("mnist", Worker=2)))
@@ -328,10 +328,10 @@ def test_conflicts_with_kueues_own_patches_are_resolved_at_once(bed, user, kubel
     assert after[0] < 0.5
 
 
-def test_a_job_that_another_cluster_runs_is_left_alone(user, kubelet):
+def test_a_job_that_another_cluster_runs_is_left_alone(user):
     Queues(user, 1)
     body = queued(tfjob("remote", policy={"managedBy": "kueue.x-k8s.io/multikueue"}, Worker=1))
-    with kubelet(lambda _: Times(runs=1)):
+    with FakeKubelet(user, lambda _: Times(runs=1)):
         user.create(body)
         local = queued(tfjob("local", Worker=1))
         mirrored = {"status": {"conditions": [{"type": "Running", "status": "True", "reason": "r", "message": "m"}]}}
@@ -341,11 +341,11 @@ def test_a_job_that_another_cluster_runs_is_left_alone(user, kubelet):
         assert user.job("TFJob", "remote")["status"] == mirrored["status"]
 
 
-def test_a_job_whose_pods_are_not_ready_in_time_is_evicted_and_at_last_deactivated(user, kubelet, kueue):
+def test_a_job_whose_pods_are_not_ready_in_time_is_evicted_and_at_last_deactivated(user, kueue):
     retry = {"backoffBaseSeconds": 1, "backoffLimitCount": 1, "timestamp": "Eviction"}
     kueue.restart(waitForPodsReady={"timeout": "5s", "requeuingStrategy": retry})
     queues = Queues(user, 1)
-    with kubelet(lambda name: Times(starts=600 if name.startswith("stuck") else 0.2, runs=2)) as nodes:
+    with FakeKubelet(user, lambda name: Times(starts=600 if name.startswith("stuck") else 0.2, runs=2)) as nodes:
         user.create(queued(tfjob("stuck", Worker=1)))
         eventually(lambda: user.pods("stuck"), 30)
         user.create(queued(tfjob("ready", Worker=1)))

@@ -9,12 +9,12 @@ import yaml
 
 from docs import how_to
 from docs.commands import ROOT
+from support.fake_kubelet import FakeKubelet, Times
 from support.jobs import job, replicas
 from support.kubectl import kubectl
 from support.kueue import API, PRIORITY_LABEL, Kueue, Queues
 from support.kueue_jobs import over, queued
 from support.people import Person
-from support.timed_kubelet import Times
 from support.user_client import UserClient, eventually
 from trainshed.api.job_annotations import KUEUE
 
@@ -72,21 +72,21 @@ def is_in(user: UserClient, kind: str, name: str, wanted: str) -> Callable[[], b
     return lambda: user.state(kind, name) == wanted
 
 
-def test_the_example_of_the_documentation_is_admitted_as_a_group_and_runs(bed, user, kubelet):
+def test_the_example_of_the_documentation_is_admitted_as_a_group_and_runs(bed, user):
     _, queues, body, _, changes = how_to.code(ROOT / "docs" / "kueue.md", "yaml")
     grouped_example = yaml.safe_load(body) | yaml.safe_load(changes)
     assert grouped_example["metadata"]["annotations"] == {KUEUE: "PodGroup"}
     text = f"{queues}---\n{yaml.safe_dump(grouped_example)}".replace("team-a", user.namespace)
     done = kubectl(bed.plane, user, "apply", "--validate=strict", "-f", "-", text=text)
     assert done.returncode == 0, done.stderr
-    with kubelet(lambda _: Times(runs=2)):
+    with FakeKubelet(user, lambda _: Times(runs=2)):
         eventually(is_in(user, "PyTorchJob", "mnist", "Succeeded"), LONG)
     eventually(lambda: "Finished" in next(iter(groups(user).values()))[1], LONG)
     ((sets, conditions),) = groups(user).values()
     assert (sets, conditions["Finished"]) == ({"master": 1, "worker": 3}, "Succeeded")
 
 
-def test_jobs_of_all_kinds_wait_gated_run_and_give_their_quota_back(bed, user, kubelet):
+def test_jobs_of_all_kinds_wait_gated_run_and_give_their_quota_back(bed, user):
     queues, person = Queues(user, 2), Person(bed.kubeconfig, user.namespace)
     kinds = {"PyTorchJob": "Master", "TFJob": "Chief", "MPIJob": "Launcher", "XGBoostJob": "Master"}
     bodies = [
@@ -94,7 +94,7 @@ def test_jobs_of_all_kinds_wait_gated_run_and_give_their_quota_back(bed, user, k
         for kind, first in kinds.items()
     ]
     endless = ("hold-worker-0", "hold-worker-1", "mpijob-worker-0")
-    with kubelet(lambda name: Times(runs=None if name in endless else 1)) as nodes:
+    with FakeKubelet(user, lambda name: Times(runs=None if name in endless else 1)) as nodes:
         hold = user.create(grouped(job("JAXJob", "hold", Worker=2)))
         assert hold["spec"].get("runPolicy", {}).get("suspend") is not True
         eventually(lambda: queues.usage() == 2, LONG)
@@ -109,33 +109,33 @@ def test_jobs_of_all_kinds_wait_gated_run_and_give_their_quota_back(bed, user, k
         eventually(lambda: over(user, bodies), 2 * LONG)
         eventually(lambda: queues.usage() == 0, LONG)
     assert nodes.peak <= 2
-    assert len(nodes.created) == len(set(nodes.created.values())) == 12, "each pod is created once"
+    assert len(nodes.created) == len(set(nodes.created)) == 12, "each pod is created once"
 
 
-def test_a_failed_replica_restarts_the_job_in_a_group_of_its_own_and_a_failed_job_gives_its_quota_back(user, kubelet):
+def test_a_failed_replica_restarts_the_job_in_a_group_of_its_own_and_a_failed_job_gives_its_quota_back(user):
     queues = Queues(user, 2)
     body = grouped(job("PyTorchJob", "mnist", policy={"backoffLimit": 1}, Master=1, Worker=1))
     for role in ("Master", "Worker"):
         replicas(body, role)["restartPolicy"] = "ExitCode"
-    with kubelet(lambda name: Times(runs=1, code=143) if name == "mnist-worker-0" else Times()) as nodes:
+    with FakeKubelet(user, lambda name: Times(runs=1, code=143) if name == "mnist-worker-0" else Times()) as nodes:
         user.create(body)
         eventually(is_in(user, "PyTorchJob", "mnist", "Failed"), 2 * LONG)
         eventually(lambda: queues.usage() == 0, LONG)
     assert nodes.peak <= 2
-    assert sorted(nodes.created.values()) == sorted(2 * ["mnist-master-0", "mnist-worker-0"])
+    assert sorted(nodes.created) == sorted(2 * ["mnist-master-0", "mnist-worker-0"])
     ((name, (sets, conditions)),) = groups(user).items()
     assert name.endswith("-2"), "two roles, each in its second attempt"
     assert (sets, "Finished" in conditions) == ({"master": 1, "worker": 1}, True)
 
 
 @pytest.mark.parametrize("starts", [600, 0.2])
-def test_a_job_that_is_preempted_queues_again_and_is_not_charged(user, kubelet, starts):
+def test_a_job_that_is_preempted_queues_again_and_is_not_charged(user, starts):
     queues = Queues(user, 2, preemption={"withinClusterQueue": "LowerPriority"})
     urgent = {"metadata": {"name": f"{user.namespace}-urgent"}, "value": 100}
     kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass"}
     user.call("POST", f"{API}/workloadpriorityclasses", kind | urgent)
     times = dict.fromkeys(("low-worker-0", "low-worker-1"), Times(starts=starts))
-    with kubelet(lambda name: times.get(name, Times(runs=2))) as nodes:
+    with FakeKubelet(user, lambda name: times.get(name, Times(runs=2))) as nodes:
         user.create(grouped(job("JAXJob", "low", policy={"backoffLimit": 0}, Worker=2)))
         eventually(lambda: sum(bool(pod["spec"].get("nodeName")) for pod in user.pods("low")) == 2, LONG)
         if starts < 1:
@@ -150,12 +150,12 @@ def test_a_job_that_is_preempted_queues_again_and_is_not_charged(user, kubelet, 
     assert first.isdisjoint(pod["metadata"]["uid"] for pod in user.pods("low"))
 
 
-def test_with_the_setting_jobs_queue_as_groups_without_the_annotation(bed, user, kubelet, operator, operators):
+def test_with_the_setting_jobs_queue_as_groups_without_the_annotation(bed, user, operator, operators):
     queues, person = Queues(user, 2), Person(bed.kubeconfig, user.namespace)
     assert operator.stop() == 0
     other = operators.begin(bed.kubeconfig, "--no-leader-elect", "--kueue-integration=PodGroup")
     before = job("PyTorchJob", "before", policy={"suspend": True}, Master=1, Worker=1)
-    with kubelet(lambda _: Times(runs=2)):
+    with FakeKubelet(user, lambda _: Times(runs=2)):
         bodies = [user.create(ungrouped(body)) for body in (before, job("MPIJob", "mpi", Launcher=1, Worker=1))]
         eventually(lambda: over(user, bodies[1:]), LONG)
         assert person.says("resume", "before") == "pytorchjob/before resumed\n", "Kueue had suspended it"
@@ -167,7 +167,7 @@ def test_with_the_setting_jobs_queue_as_groups_without_the_annotation(bed, user,
     operator.start()
 
 
-def test_a_job_is_scaled_suspended_resumed_and_deleted(bed, user, kubelet):
+def test_a_job_is_scaled_suspended_resumed_and_deleted(bed, user):
     queues, person = Queues(user, 3), Person(bed.kubeconfig, user.namespace)
     elastic = grouped(job("PyTorchJob", "mnist", Worker=2))
     elastic["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 3}
@@ -176,7 +176,7 @@ def test_a_job_is_scaled_suspended_resumed_and_deleted(bed, user, kubelet):
         pods = [pod for pod in user.pods("mnist") if pod["status"]["phase"] == "Running"]
         return len(pods) == count == queues.usage() and user.state("PyTorchJob", "mnist") == "Running"
 
-    with kubelet(lambda _: Times()) as nodes:
+    with FakeKubelet(user, lambda _: Times()) as nodes:
         user.create(elastic)
         eventually(lambda: runs(2), LONG)
         for count in (3, 1):

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from support.fake_kubelet import FakeKubelet, Times
 from support.jobs import tfjob
 from support.kueue import API, FRAMEWORKS, NAMESPACE, Kueue, Queues
 from support.kueue_jobs import ROLES, KueueUser, pair, queued
 from support.live_pods import LivePods
 from support.operator import Operator
 from support.planes import change_to_v2beta1
-from support.timed_kubelet import TimedKubelet, Times
 from support.user_client import UserClient, eventually
 
 from .conftest import Bed, running_bed
@@ -95,35 +95,32 @@ def _active(admin: UserClient) -> bool:
     return any(each["type"] == "Active" and each["status"] == "True" for each in conditions)
 
 
-def test_jobs_of_five_kinds_run_in_the_second_cluster_and_their_status_is_mirrored(users, bed, second):
+def test_jobs_of_five_kinds_run_in_the_second_cluster_and_their_status_is_mirrored(users):
     user, remote = users
     bodies = [pair(kind, kind.lower()) for kind in KINDS]
     times = {"mpijob-worker-0": Times()}
-    with (
-        LivePods.start(bed.kubeconfig, user.namespace) as local,
-        TimedKubelet.start(second.kubeconfig, user.namespace, lambda name: times.get(name, Times(runs=4))) as nodes,
-    ):
+    with LivePods(user) as local, FakeKubelet(remote, lambda name: times.get(name, Times(runs=4))) as nodes:
         for body in bodies:
             created = user.create(body)
             assert created["spec"]["runPolicy"]["managedBy"] == "kueue.x-k8s.io/multikueue"
         eventually(lambda: all(_is(user, "Succeeded", kind, kind.lower()) for kind in KINDS), 180)
         eventually(lambda: not any(remote.jobs(kind) for kind in KINDS), 30)
-    assert local.created == {}
+    assert local.created == []
     assert nodes.peak <= 4
     assert len(nodes.created) == 2 * len(KINDS)
 
 
-def test_a_job_that_fails_in_the_second_cluster_says_why_in_the_first(users, second):
-    user, _ = users
-    with TimedKubelet.start(second.kubeconfig, user.namespace, lambda _: Times(runs=1, code=3)):
+def test_a_job_that_fails_in_the_second_cluster_says_why_in_the_first(users):
+    user, remote = users
+    with FakeKubelet(remote, lambda _: Times(runs=1, code=3)):
         user.create(queued(tfjob("fails", Worker=1)))
         message = eventually(lambda: user.conditions("TFJob", "fails").get("Failed", {}).get("message"), 60)
     assert "exited with code 3" in str(message)
 
 
-def test_a_job_that_is_deleted_while_it_runs_leaves_nothing_in_the_second_cluster(users, second):
+def test_a_job_that_is_deleted_while_it_runs_leaves_nothing_in_the_second_cluster(users):
     user, remote = users
-    with TimedKubelet.start(second.kubeconfig, user.namespace, lambda _: Times()):
+    with FakeKubelet(remote, lambda _: Times()):
         user.create(queued(tfjob("deleted", Worker=2)))
         eventually(lambda: _is(user, "Running", "TFJob", "deleted"), 60)
         user.delete_job("TFJob", "deleted")

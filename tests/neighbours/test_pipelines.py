@@ -13,8 +13,8 @@ import pytest
 
 from docs import how_to
 from docs.commands import ROOT
+from support.fake_kubelet import FakeKubelet, Times
 from support.jobs import job
-from support.timed_kubelet import TimedKubelet, Times
 from support.user_client import UserClient
 
 pytestmark = pytest.mark.long  # its packages have an environment of their own
@@ -45,7 +45,7 @@ def test_the_component_ends_as_its_job_does(bed, operator, tmp_path: Path, code:
     body["metadata"]["namespace"] = user.namespace
     path = os.pathsep.join((str(command.parent), str(PYTHON.parent), os.environ["PATH"]))
     assert shutil.which("trainshed", path=path) == str(command)
-    with TimedKubelet.start(bed.kubeconfig, user.namespace, lambda _: Times(runs=1, code=code)):
+    with FakeKubelet(user, lambda _: Times(runs=1, code=code)):
         done = subprocess.run(
             [PYTHON, "component.py", str(tmp_path / "outputs"), json.dumps(body)],
             cwd=tmp_path,

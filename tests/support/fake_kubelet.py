@@ -5,22 +5,44 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Self
 
 import aiohttp
 import urllib3
 
 from . import pod_statuses
-from .background import in_background
+from .live_pods import POD_ENDED, LivePods, is_gated, is_new
 from .user_client import BUSY, AsyncClient, Refused, UserClient, where
 
 NODE = "node-0"
-#: Returns the fate of a new pod by its name: "Running", an exit code, or "" to leave it pending.
-Script = Callable[[str], str]
 #: Seconds in which a pod starts or stops, and those before a request that has failed is repeated.
 REST, PAUSE = 0.1, 0.3
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds from a pod's node until its init containers are done, and from there until its container ends.
+
+    `runs` is None for one that does not end by itself. `report` is from the end of the container to that of the pod,
+    `stops` from a deletion to the end. A stage of no seconds is left out: it is never seen in the pod's status.
+    `sidecar` is whether another container runs on, so that the pod does not end.
+    """
+
+    starts: float = 0.2
+    runs: float | None = None
+    report: float = 2.0
+    stops: float = 1.0
+    code: int = 0
+    sidecar: bool = False
+
+
+AT_ONCE = Times(starts=0, report=0, stops=0)
+#: What a new pod does: "Running", an exit code, or its times; "" to leave it pending.
+Fate = str | Times
+#: Returns the fate of a new pod by its name; it is asked until it is not "".
+Script = Callable[[str], Fate]
 
 
 def running(_name: str) -> str:
@@ -38,25 +60,15 @@ def status_of(pod: dict) -> dict:
     return pod_statuses.running(pod, time.time())
 
 
-class FakeKubelet:
-    """Schedules and runs all pods of one namespace, in the background; `created` are their names in order.
+class FakeKubelet(LivePods):
+    """Schedules and runs all pods of one namespace, in the background.
 
     One that is not entered does nothing by itself.
     """
 
     def __init__(self, user: UserClient, script: Script = running) -> None:
-        self.user = user
+        super().__init__(user)
         self.script = script
-        self.created: list[str] = []
-        self._pods: dict[str, dict] = {}
-        self._work = in_background(self._at_work())
-
-    def __enter__(self) -> Self:
-        self._work.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._work.__exit__(None, None, None)
 
     def run(self, name: str, *, ready: bool = True) -> None:
         self.user.set_pod_status(name, self.status(self._read(name), ready=ready))
@@ -83,29 +95,15 @@ class FakeKubelet:
         pod = self._pods.get(name) or self.user.call("GET", where("pods", self.user.namespace, name))
         return {"metadata": pod["metadata"], "spec": pod["spec"]}
 
-    @contextlib.asynccontextmanager
-    async def _at_work(self) -> AsyncIterator[None]:
-        client = AsyncClient(self.user.kubeconfig)
-        kubelet = AsyncKubelet(client, self._fate, self.status, REST)
-        following = asyncio.create_task(self._follow(client, kubelet))
-        yield
-        for task in (following, *kubelet.tasks):
-            task.cancel()
-        await client.session.close()
+    async def _follow(self, client: AsyncClient) -> None:
+        self._kubelet = AsyncKubelet(client, self._fate, self.status, replace(AT_ONCE, stops=REST))
+        await super()._follow(client)
 
-    async def _follow(self, client: AsyncClient, kubelet: AsyncKubelet) -> None:
-        while True:
-            async for verb, pod in client.changes(where("pods", self.user.namespace)):
-                name = pod["metadata"]["name"]
-                before = self._pods.pop(name, None)
-                if verb == "DELETED":
-                    continue
-                self._pods[name] = pod
-                if is_new(before, pod):
-                    self.created.append(name)
-                kubelet.observe("pods", before, pod)
+    def _observe(self, name: str, before: dict | None, after: dict | None) -> None:
+        super()._observe(name, before, after)
+        self._kubelet.observe("pods", before, after)
 
-    async def _fate(self, pod: dict) -> str:
+    async def _fate(self, pod: dict) -> Fate:
         """What the script says of a pod, once it says something; "" if the pod no longer waits for that."""
         name = pod["metadata"]["name"]
         while (now := self._pods.get(name)) and not is_new(now, pod) and waits(now):
@@ -118,31 +116,31 @@ class FakeKubelet:
 class AsyncKubelet:
     """The same for all namespaces, without a thread; `observe` gets every change of a pod, `fate` each new one.
 
-    `status` is what it writes of a pod that runs. One that is deleted stops after `grace` seconds.
+    `status` is what it writes of a pod that runs, and `usual` are the times of pods whose fate has none.
     """
 
     def __init__(
         self,
         client: AsyncClient,
-        fate: Callable[[dict], Awaitable[str]] = runs,
+        fate: Callable[[dict], Awaitable[Fate]] = runs,
         status: Callable[[dict], dict] = status_of,
-        grace: float = 0.0,
+        usual: Times = AT_ONCE,
     ) -> None:
-        self.tasks: set[asyncio.Task] = set()
+        self.tasks: dict[tuple[str, str], asyncio.Task] = {}
         self._client = client
         self._fate = fate
-        self._status, self._grace = status, grace
+        self._status, self._usual = status, usual
+        self._times: dict[str, Times] = {}
 
     def observe(self, plural: str, before: dict | None, after: dict | None) -> None:
         """Schedule and start a new pod, and remove one that is being deleted."""
         if plural != "pods" or after is None:
             return
-        new = is_new(before, after)
-        if "deletionTimestamp" in after["metadata"]:
-            if new or "deletionTimestamp" not in before["metadata"]:
-                self._do(lambda: self._stop(after))
-        elif new and waits(after):
-            self._do(lambda: self._start(after))
+        known = None if is_new(before, after) else before
+        if is_deleted(after) and not (known and is_deleted(known)):
+            self._do("stop", self._stop, after)
+        elif waits(after) and not (known and waits(known)):
+            self._do("start", self._start, after)
 
     async def run(self, pod: dict) -> None:
         await set_status(self._client, pod, self._status(pod))
@@ -155,18 +153,43 @@ class AsyncKubelet:
         await set_status(self._client, pod, pod_statuses.preempted(pod, time.time()))
 
     async def _start(self, pod: dict) -> None:
-        if fate := await self._fate(pod):
-            await bind(self._client, pod)
-            await (self.run(pod) if fate == "Running" else self.end(pod, int(fate)))
+        if not (fate := await self._fate(pod)):
+            return
+        if isinstance(fate, Times):
+            times = self._times[pod["metadata"]["uid"]] = fate
+        else:
+            times = self._usual if fate == "Running" else replace(self._usual, runs=0, code=int(fate))
+        await bind(self._client, pod)
+        if times.starts:
+            await set_status(self._client, pod, pod_statuses.waiting(pod, "PodInitializing"))
+            await asyncio.sleep(times.starts)
+        if times.runs != 0:
+            pod = {**pod, "status": self._status(pod)}
+            await set_status(self._client, pod, beside(pod["status"], times))
+        if times.runs is None:
+            return
+        await asyncio.sleep(times.runs)
+        end = pod_statuses.ended(pod, times.code, time.time())
+        if times.report or times.sidecar:
+            await set_status(self._client, pod, beside({**end, "phase": "Running"}, times))
+            await asyncio.sleep(times.report)
+        if not times.sidecar:
+            await set_status(self._client, pod, end)
 
     async def _stop(self, pod: dict) -> None:
-        await asyncio.sleep(self._grace)
+        uid = pod["metadata"]["uid"]
+        if pod["spec"].get("nodeName") and pod["status"].get("phase") not in POD_ENDED:
+            await asyncio.sleep(self._times.get(uid, self._usual).stops)
+        if start := self.tasks.get(("start", uid)):
+            start.cancel()
         await remove(self._client, pod)
 
-    def _do(self, work: Callable[[], Awaitable[None]]) -> None:
-        task = asyncio.create_task(_repeated(work))
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+    def _do(self, what: str, work: Callable[[dict], Awaitable[None]], pod: dict) -> None:
+        """Do it, unless it is being done."""
+        key = what, pod["metadata"]["uid"]
+        if key not in self.tasks:
+            self.tasks[key] = asyncio.create_task(_repeated(lambda: work(pod)))
+            self.tasks[key].add_done_callback(lambda _: self.tasks.pop(key))
 
 
 async def _repeated(work: Callable[[], Awaitable[None]]) -> None:
@@ -181,14 +204,23 @@ async def _repeated(work: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(PAUSE)
 
 
-def is_new(before: dict | None, pod: dict) -> bool:
-    """Return whether a pod is not the one that was there before."""
-    return before is None or before["metadata"]["uid"] != pod["metadata"]["uid"]
-
-
 def waits(pod: dict) -> bool:
-    """Return whether a pod has not started."""
-    return "deletionTimestamp" not in pod["metadata"] and pod["status"].get("phase") == "Pending"
+    """Return whether a pod has not started and may."""
+    return not is_deleted(pod) and pod["status"].get("phase") == "Pending" and not is_gated(pod)
+
+
+def is_deleted(pod: dict) -> bool:
+    """Return whether a pod is being deleted."""
+    return "deletionTimestamp" in pod["metadata"]
+
+
+def beside(status: dict, times: Times) -> dict:
+    """Return a status with the sidecar, if there is one, which runs as long as the pod does."""
+    if not times.sidecar:
+        return status
+    own = status["containerStatuses"][0]
+    runs = {"running": {"startedAt": pod_statuses.timestamp(time.time())}}
+    return {**status, "containerStatuses": [own, {**own, "name": "sidecar", "ready": True, "state": runs}]}
 
 
 async def bind(client: AsyncClient, pod: dict) -> None:

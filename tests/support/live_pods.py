@@ -1,56 +1,69 @@
-"""Counts the pods of a namespace that have no scheduling gate and have not ended, as a watch shows them."""
+"""Follows the pods of a namespace, and counts those that have no scheduling gate and have not ended."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from pathlib import Path
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Self
 
-from .background import InBackground
-from .user_client import AsyncClient, where
+from .background import in_background
+from .user_client import AsyncClient, UserClient, where
 
 POD_ENDED = ("Succeeded", "Failed")
 
 
-class LivePods(InBackground):
-    """`peak` is the largest number of pods that had not ended at one time, `history` all numbers with their times.
+class LivePods:
+    """Counts in the background: `created` are the names of all pods in order, `peak` is the most at one time."""
 
-    `created` has the name of each pod that was seen, by its uid, and `specs` the last spec by the name.
-    """
-
-    def __init__(self, kubeconfig: Path, namespace: str) -> None:
-        self._kubeconfig = kubeconfig
-        self._namespace = namespace
-        self.alive: dict[str, str] = {}
+    def __init__(self, user: UserClient) -> None:
+        self.user = user
+        self.created: list[str] = []
         self.peak = 0
-        self.history: list[tuple[float, int]] = []
-        self.created: dict[str, str] = {}
-        self.specs: dict[str, dict] = {}
+        self._pods: dict[str, dict] = {}
+        self._alive: set[str] = set()
+        self._work = in_background(self._at_work())
 
-    async def __aenter__(self) -> Self:
-        self._client = AsyncClient(self._kubeconfig)
-        path = where("pods", self._namespace)
-        version = (await self._client.call("GET", path))["metadata"]["resourceVersion"]
-        self._watching = asyncio.create_task(self._watch(path, version))
+    def __enter__(self) -> Self:
+        self._work.__enter__()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        self._watching.cancel()
-        await self._client.session.close()
+    def __exit__(self, *_: object) -> None:
+        self._work.__exit__(None, None, None)
 
-    async def _watch(self, path: str, version: str) -> None:
-        async for verb, pod in self._client.changes(path, version):
-            self._observe(verb, pod)
+    @contextlib.asynccontextmanager
+    async def _at_work(self) -> AsyncIterator[None]:
+        client = AsyncClient(self.user.kubeconfig)
+        self._following = asyncio.create_task(self._follow(client))
+        yield
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await client.session.close()
 
-    def _observe(self, verb: str, pod: dict) -> None:
-        uid = pod["metadata"]["uid"]
-        ended = verb == "DELETED" or pod["status"].get("phase") in POD_ENDED
-        if ended or pod["spec"].get("schedulingGates"):
-            self.alive.pop(uid, None)
+    async def _follow(self, client: AsyncClient) -> None:
+        while True:
+            async for verb, pod in client.changes(where("pods", self.user.namespace)):
+                name = pod["metadata"]["name"]
+                before = self._pods.pop(name, None)
+                if verb != "DELETED":
+                    self._pods[name] = pod
+                self._observe(name, before, self._pods.get(name))
+
+    def _observe(self, name: str, before: dict | None, after: dict | None) -> None:
+        if after and is_new(before, after):
+            self.created.append(name)
+        if after and after["status"].get("phase") not in POD_ENDED and not is_gated(after):
+            self._alive.add(name)
         else:
-            self.alive[uid] = pod["metadata"]["name"]
-        self.peak = max(self.peak, len(self.alive))
-        self.history.append((time.time(), len(self.alive)))
-        self.created[uid] = pod["metadata"]["name"]
-        self.specs[pod["metadata"]["name"]] = pod["spec"]
+            self._alive.discard(name)
+        self.peak = max(self.peak, len(self._alive))
+
+
+def is_new(before: dict | None, pod: dict) -> bool:
+    """Return whether a pod is not the one that was there before."""
+    return before is None or before["metadata"]["uid"] != pod["metadata"]["uid"]
+
+
+def is_gated(pod: dict) -> bool:
+    """Return whether a pod has a scheduling gate."""
+    return bool(pod["spec"].get("schedulingGates"))

@@ -6,8 +6,6 @@ A watch counts the pods that have not ended: never more than the quota, whatever
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from pathlib import Path
 
 import pytest
 
@@ -29,8 +27,6 @@ KINDS = [kind for kind in ROLES if kind != "MPIJob"]
 SHORT = ["sh", "-c", "sleep 2"]
 ENDLESS = ["sleep", "3600"]
 
-Watch = Callable[[], AbstractContextManager[LivePods]]
-
 
 @pytest.fixture(scope="module")
 def kueue(kubeconfig: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
@@ -50,12 +46,6 @@ def queues(kueue: None, user: UserClient) -> Iterator[Callable[..., Queues]]:
     user.call("DELETE", f"{API}/resourceflavors/{user.namespace}")
 
 
-@pytest.fixture
-def watch(kubeconfig: str, user: UserClient) -> Watch:
-    """Watches the pods of the test's namespace."""
-    return lambda: LivePods.start(Path(kubeconfig), user.namespace)
-
-
 def queued(kind: str, name: str, command: list[str] = SHORT, **fields: object) -> dict:
     """A job in the queue; `labels`, and fields of its pods."""
     body = job(kind, name, **ROLES[kind])
@@ -68,23 +58,21 @@ def queued(kind: str, name: str, command: list[str] = SHORT, **fields: object) -
     return body
 
 
-def test_jobs_of_five_kinds_wait_run_and_give_their_quota_back(
-    user: UserClient, queues: Callable[..., Queues], watch: Watch
-) -> None:
+def test_jobs_of_five_kinds_wait_run_and_give_their_quota_back(user: UserClient, queues: Callable[..., Queues]) -> None:
     queue = queues(4)
     bodies = [queued(kind, f"{kind.lower()}-{n}") for n in range(2) for kind in KINDS]
-    with watch() as pods:
+    with LivePods(user) as pods:
         for body in bodies:
             assert user.create(body)["spec"]["runPolicy"]["suspend"] is True
         eventually(lambda: over(user, bodies), PATIENCE, every=0.5)
         eventually(lambda: queue.usage() == 0, PATIENCE)
     print("most pods at one time:", pods.peak)
     assert pods.peak <= 4
-    assert len(pods.specs) == 2 * len(bodies)
+    assert len(set(pods.created)) == 2 * len(bodies)
 
 
 def test_a_job_that_is_preempted_in_its_init_containers_keeps_its_quota_until_its_pods_are_gone(
-    user: UserClient, queues: Callable[..., Queues], watch: Watch
+    user: UserClient, queues: Callable[..., Queues]
 ) -> None:
     queue = queues(2, preemption={"withinClusterQueue": "LowerPriority"})
     urgent = {"metadata": {"name": f"{user.namespace}-urgent"}, "value": 100}
@@ -94,7 +82,7 @@ def test_a_job_that_is_preempted_in_its_init_containers_keeps_its_quota_until_it
     init = {"name": "prepare", "image": PYTHON, "command": ["sleep", "20"], "imagePullPolicy": "IfNotPresent"}
     low = queued("TFJob", "low", initContainers=[init], terminationGracePeriodSeconds=6)
     high = queued("PyTorchJob", "high", labels={PRIORITY_LABEL: urgent["metadata"]["name"]})
-    with watch() as pods:
+    with LivePods(user) as pods:
         user.create(low)
         eventually(lambda: all(_in_init_container(pod) for pod in user.pods("low")) and user.pods("low"), PATIENCE)
         first = {pod["metadata"]["uid"] for pod in user.pods("low")}
@@ -110,14 +98,14 @@ def test_a_job_that_is_preempted_in_its_init_containers_keeps_its_quota_until_it
 
 
 def test_a_pod_whose_sidecar_runs_on_is_stopped_before_the_next_job_is_admitted(
-    user: UserClient, queues: Callable[..., Queues], watch: Watch
+    user: UserClient, queues: Callable[..., Queues]
 ) -> None:
     queue = queues(2)
     first, second = queued("PyTorchJob", "first"), queued("PyTorchJob", "second")
     sidecar = {"name": "sidecar", "image": PYTHON, "command": ENDLESS, "imagePullPolicy": "IfNotPresent"}
     for role in ROLES["PyTorchJob"]:
         pod_spec(first, role)["containers"].append(sidecar)
-    with watch() as pods:
+    with LivePods(user) as pods:
         user.create(first)
         user.create(second)
         eventually(lambda: over(user, [first, second]), PATIENCE, every=0.5)
