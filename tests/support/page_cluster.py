@@ -11,21 +11,17 @@ from http import HTTPStatus
 import orjson
 
 from trainshed.api.coerce import format_time
-from trainshed.client.job_reader import JobReader
-from trainshed.client.transport import Answer, Request, RestClient
-from trainshed.decisions import ring
+from trainshed.client.transport import Answer, Request
 from trainshed.frameworks import FRAMEWORKS
-from trainshed.memory import built_in
 from trainshed.memory.in_process import MemoryTransport
 from trainshed.memory.server import Server
 
 from . import pod_statuses
+from .pages import Jobs, jobs_path, pod_of
 from .pod_logs import PodLogs
 
 #: The node of all pods, with a name as long as clouds give them.
 NODE = "gke-research-a100-80g-pool-7f3c9d21-x4k2.europe-west4-b.c.ml.internal"
-#: Who sends the requests.
-USER = "user"
 #: What the server in memory does not answer: which kinds there are.
 SERVED = {
     "/apis/kubeflow.org/v1": {"resources": [{"name": one.plural, "kind": one.kind} for one in FRAMEWORKS]},
@@ -42,7 +38,7 @@ SERVED = {
         ],
     },
 }
-PREFIX = "/apis/kubeflow.org/v1"
+KIND = "PyTorchJob"
 
 
 class PageTransport(PodLogs):
@@ -53,7 +49,7 @@ class PageTransport(PodLogs):
     """
 
     def __init__(self, server: Server) -> None:
-        super().__init__(MemoryTransport(server, USER))
+        super().__init__(MemoryTransport(server, "user"))
         self.logs: dict[str, list[bytes]] = {}
         self.answers: dict[str, dict] = dict(SERVED)
         self.written = asyncio.Event()
@@ -83,18 +79,12 @@ class PageTransport(PodLogs):
                 await written.wait()
 
 
-class PageCluster:
+class PageCluster(Jobs):
     """The cluster: `transport` is the way to it. All its times are those of the machine's clock."""
 
     def __init__(self) -> None:
-        jobs = (built_in.job_resource(framework) for framework in FRAMEWORKS)
-        self.server = Server(lambda: datetime.now(UTC).timestamp(), (*built_in.BUILT_IN, *jobs))
-        self.transport = PageTransport(self.server)
-        self.reader = JobReader(RestClient(self.transport))
+        super().__init__(lambda: datetime.now(UTC), PageTransport)
         self._random = random.Random(1)
-
-    def namespace(self, name: str) -> None:
-        self.server.make_namespace(name)
 
     def add(self, namespace: str, name: str, replicas: int, state: str = "Running") -> None:
         """Create a PyTorchJob in a state with its pods."""
@@ -103,21 +93,13 @@ class PageCluster:
         roles = {"Master": {"replicas": 1, "template": template}}
         if replicas > 1:
             roles["Worker"] = {"replicas": replicas - 1, "template": template}
-        path = f"{PREFIX}/namespaces/{namespace}/pytorchjobs"
         body = {"metadata": {"name": name}, "spec": {"pytorchReplicaSpecs": roles}}
-        job = self.server.request(USER, "POST", path, body=body)
+        job = self.ask("POST", jobs_path(KIND, namespace=namespace), body)
         began = datetime.now(UTC) - timedelta(minutes=self._random.randrange(5, 3000))
         self.report(namespace, name, state=state, began=began)
         for index in range(replicas):
             replica = "master-0" if index == 0 else f"worker-{index - 1}"
             self._pod(job, replica, template["spec"], began, failed=state == "Failed" and replica == "worker-1")
-
-    def keep_decisions(self, namespace: str, name: str, parts: dict[str, str]) -> None:
-        """Create the ConfigMap of the decisions about a job with these parts."""
-        job = self.server.object(f"{PREFIX}/namespaces/{namespace}/pytorchjobs/{name}")
-        assert job is not None
-        body = {"metadata": {"name": ring.name_of(job["metadata"]["uid"])}, "binaryData": parts}
-        self.server.request(USER, "POST", f"/api/v1/namespaces/{namespace}/configmaps", body=body)
 
     def report(
         self, namespace: str, name: str, *, state: str = "", step: int = 0, began: datetime | None = None
@@ -136,28 +118,17 @@ class PageCluster:
             "lastUpdatedTime": format_time(now),
             "metrics": [{"name": "step", "value": str(step)}, {"name": "loss", "value": f"{9 / (1 + step % 999):.4f}"}],
         }
-        path = f"{PREFIX}/namespaces/{namespace}/pytorchjobs/{name}/status"
-        self.server.request(USER, "PATCH", path, body={"status": status})
+        self.ask("PATCH", f"{jobs_path(KIND, name, namespace)}/status", {"status": status})
 
     def _pod(self, job: dict, replica: str, spec: dict, began: datetime, *, failed: bool) -> None:
         name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
-        role, _, index = replica.rpartition("-")
-        labels = {
-            "training.kubeflow.org/job-name": name,
-            "training.kubeflow.org/replica-type": role,
-            "training.kubeflow.org/replica-index": index,
-        }
-        owner = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": name, "uid": job["metadata"]["uid"]}
-        owners = [{**owner, "controller": True}]
-        metadata = {"name": f"{name}-{replica}", "labels": labels, "ownerReferences": owners}
-        path = f"/api/v1/namespaces/{namespace}/pods"
-        body = {"metadata": metadata, "spec": spec | {"nodeName": NODE}}
-        pod = dict(self.server.request(USER, "POST", path, body=body))
+        body = pod_of(name, job["metadata"]["uid"], replica, **spec, nodeName=NODE)
+        pod = dict(self.create_pod(body, namespace))
         pod["status"] = pod_statuses.running(pod, began.timestamp() + 20)
         if failed:
             pod["status"] = pod_statuses.ended(pod, 1, datetime.now(UTC).timestamp())
-        body = {"status": pod["status"] | {"podIP": "10.0.0.1"}}
-        self.server.request(USER, "PATCH", f"{path}/{name}-{replica}/status", body=body)
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}-{replica}/status"
+        self.ask("PATCH", path, {"status": pod["status"] | {"podIP": "10.0.0.1"}})
 
 
 def _condition(kind: str, since: datetime) -> dict:

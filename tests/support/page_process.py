@@ -13,12 +13,12 @@ from typing import Self
 from trainshed.client.job_reader import JobKind
 from trainshed.ui.access import Access
 from trainshed.ui.application import Site, Sources, served
-from trainshed.ui.feed import Feed
 from trainshed.ui.model import JobsPlace
 from trainshed.views.rank_stacks import NotRead, ReplicaStacks, Result, parse
 
 from . import decided
-from .page_cluster import PageCluster
+from .page_cluster import KIND, PageCluster
+from .pages import jobs_path
 
 NAMESPACES, STATES = ("ml", "vision", "speech"), (*["Running"] * 12, "Failed", "Blocked", "Restarting", "Succeeded")
 #: The job whose replicas write logs, and the names of its pods.
@@ -60,11 +60,11 @@ class PageProcess:
 async def serve(jobs: int) -> None:
     """Serve the page until the process is ended."""
     cluster, access = PageCluster(), Access()
-    for name in NAMESPACES:
-        cluster.namespace(name)
+    for name in NAMESPACES[1:]:
+        cluster.server.make_namespace(name)
     for number in range(jobs):
         cluster.add(NAMESPACES[number % 3], f"job-{number}", 8, STATES[number % len(STATES)])
-    site = Site(Feed(cluster.reader, ""), access, JobsPlace("memory"), Sources(stacks=read_stacks))
+    site = Site(cluster.feed, access, JobsPlace("memory"), Sources(stacks=read_stacks))
     async with served(site, 0), asyncio.TaskGroup() as tasks:
         tasks.create_task(site.feed.run())
         await site.feed.synced.wait()
@@ -138,7 +138,10 @@ async def read_stacks(job: dict, kind: JobKind, most: int) -> ReplicaStacks:
 
 async def decide(cluster: PageCluster, job: int) -> dict:
     """Record decisions about a job."""
-    cluster.keep_decisions(NAMESPACES[job % 3], f"job-{job}", decided.parts(decided.RUNS, decided.FAILED))
+    namespace = NAMESPACES[job % 3]
+    found = cluster.server.object(jobs_path(KIND, f"job-{job}", namespace))
+    parts = decided.parts(decided.RUNS, decided.FAILED)
+    cluster.keep_decisions(found["metadata"]["uid"], parts, namespace=namespace)
     return {}
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from .pages import Jobs, opened
+from support.pages import Jobs, opened
 
 
 async def enter(site, browser) -> None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from support.pages import NOW, Jobs, opened
 from trainshed.client import UNAUTHORIZED, Forbidden, Unavailable
 from trainshed.client.ephemeral_containers import NotRun
 from trainshed.progress.stack_frames import Frame
@@ -14,8 +15,6 @@ from trainshed.ui import asked_stacks
 from trainshed.ui.asked_stacks import MOST_REPLICAS, shown
 from trainshed.ui.model import Address
 from trainshed.views.rank_stacks import GROUPS, PythonProcess, ReplicaStacks, Thread
-
-from .pages import NOW, Jobs, opened
 
 PATH = "/jobs/ml/pytorchjob/mnist/stacks"
 MARKUP = "<script>alert(1)</script>"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+from support.pages import NOW, Jobs
 from trainshed.client import Forbidden, Unavailable
 from trainshed.ui.cluster_reading import ClusterFile, ClusterReader, not_answered, not_permitted
 from trainshed.ui.model import PageFrame
 from trainshed.ui.pages import cluster_page
-
-from .pages import NOW, Jobs
 
 
 def read(error: Exception) -> ClusterFile:

@@ -12,6 +12,7 @@ import pytest
 
 from support.builders import at
 from support.decided import FAILED, JOB, RUNS, parts
+from support.pages import Jobs, opened
 from support.replace import replace
 from trainshed import plan as planner
 from trainshed.cli.local_page import _decisions
@@ -20,8 +21,6 @@ from trainshed.client.job_reader import NoSuchJob
 from trainshed.decisions.recording import FILE, Encoder, Recording, decode, last_of_job
 from trainshed.ui import asked_decisions
 from trainshed.ui.asked_decisions import shown
-
-from .pages import Jobs, opened
 
 PATH = "/jobs/ml/pytorchjob/mnist/decisions"
 MARKUP = "<script>alert(1)</script>"

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 
+from support.pages import Jobs
 from support.virtual_time import in_virtual_time
 from trainshed.client import UNAUTHORIZED, ApiError, Forbidden, Unavailable
 from trainshed.client.job_watch import Change
@@ -15,8 +16,6 @@ from trainshed.ui.feed import MOST_DELETED_JOBS, MOST_REMOVED_PODS, Listed
 from trainshed.ui.model import Address
 from trainshed.ui.samples import MOST_SAMPLES, main_metric, values_of
 from trainshed.ui.stories import Stories
-
-from .pages import Jobs
 
 MNIST = Address("ml", "pytorchjob", "mnist")
 

@@ -8,13 +8,12 @@ import re
 
 import pytest
 
+from support.pages import NOW, Jobs, opened
 from trainshed.api import status_codec
 from trainshed.ui.live import APART, TICK, Update, pause
 from trainshed.ui.model import JobFile, PageFrame
 from trainshed.ui.pages import jobs as page
 from trainshed.ui.pages.jobs import chosen, filters_of
-
-from .pages import NOW, Jobs, opened
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e\n"
 

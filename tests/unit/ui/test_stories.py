@@ -6,24 +6,12 @@ import asyncio
 
 import pytest
 
+from support.pages import Jobs, pod_of
 from trainshed.client.job_reader import JobReader
 from trainshed.ui.model import Address
 from trainshed.ui.stories import Stories
 
-from .pages import Jobs
-
 ADDRESS = Address("ml", "pytorchjob", "mnist")
-
-
-def a_pod(uid: str) -> dict:
-    labels = {
-        "training.kubeflow.org/job-name": "mnist",
-        "training.kubeflow.org/replica-type": "master",
-        "training.kubeflow.org/replica-index": "0",
-    }
-    owner = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "mnist", "uid": uid, "controller": True}
-    spec = {"containers": [{"name": "pytorch", "image": "x"}]}
-    return {"metadata": {"name": "mnist-master-0", "labels": labels, "ownerReferences": [owner]}, "spec": spec}
 
 
 @pytest.mark.parametrize("has_pod", [True, False])
@@ -31,7 +19,7 @@ async def test_pods_that_the_feed_knows_are_not_read_again(monkeypatch: pytest.M
     jobs, read = Jobs(), list[str]()
     uid = jobs.create("PyTorchJob", "mnist")
     if has_pod:
-        jobs.create_pod(a_pod(uid))
+        jobs.create_pod(pod_of("mnist", uid, "master-0"))
     original = JobReader.pods
 
     async def pods(self: JobReader, document: dict) -> list:

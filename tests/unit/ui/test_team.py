@@ -9,6 +9,7 @@ from http import HTTPStatus
 
 import pytest
 
+from support.pages import Jobs
 from support.virtual_time import in_virtual_time
 from trainshed.client import Forbidden
 from trainshed.client.transport import Path, RestClient
@@ -17,8 +18,6 @@ from trainshed.ui import team as team_module
 from trainshed.ui.feed import Feed
 from trainshed.ui.proxy_headers import ActingUser, RequestRefused
 from trainshed.ui.team import Team
-
-from .pages import Jobs
 
 #: Where all may see which kinds there are.
 DISCOVERY = "/apis/kubeflow.org"

@@ -6,12 +6,11 @@ import asyncio
 
 import pytest
 
+from support.pages import Jobs
 from support.virtual_time import in_virtual_time
 from trainshed.ui.feed import Feed
 from trainshed.ui.proxy_headers import ActingUser
 from trainshed.ui.team import IDLE, POLL_SECONDS, Team
-
-from .pages import Jobs
 
 ANN, BOB = ActingUser("ann"), ActingUser("bob")
 

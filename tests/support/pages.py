@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import aiohttp
 
-from support.jobs import smallest
 from trainshed.client.job_reader import JobReader
-from trainshed.client.transport import RestClient
+from trainshed.client.transport import RestClient, Transport
 from trainshed.decisions import ring
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.memory.built_in import BUILT_IN, job_resource
@@ -22,37 +21,42 @@ from trainshed.ui.asked_stacks import ReadStacks
 from trainshed.ui.feed import Feed
 from trainshed.ui.model import JobsPlace
 
+from .jobs import smallest
+
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SINCE = "2026-01-01T11:50:00Z"
-JOBS = "/apis/kubeflow.org/v1/namespaces/ml"
 OWN_FIELDS = ("Blocked", "Stalled")
 PLURALS = {framework.kind: framework.plural for framework in FRAMEWORKS}
 
 
 class Jobs:
-    """Jobs on a server in memory, and a feed that reads them."""
+    """Jobs on a server in memory, in namespace `ml` or others, and a feed that reads them all."""
 
-    def __init__(self, namespace: str = "") -> None:
-        self.server = Server(NOW.timestamp, (*BUILT_IN, *map(job_resource, FRAMEWORKS)), history=500)
+    def __init__(
+        self, now: Callable[[], datetime] = lambda: NOW, transport: Callable[[Server], Transport] = MemoryTransport
+    ) -> None:
+        resources = (*BUILT_IN, *map(job_resource, FRAMEWORKS))
+        self.server = Server(lambda: now().timestamp(), resources, history=500)
         self.server.make_namespace("ml")
-        self.reader = JobReader(RestClient(MemoryTransport(self.server)))
-        self.feed = Feed(self.reader, namespace, lambda: NOW)
+        self.transport = transport(self.server)
+        self.reader = JobReader(RestClient(self.transport))
+        self.feed = Feed(self.reader, "", now)
 
     def create(self, kind: str, name: str) -> str:
         """Create the smallest job of a kind; return its uid."""
-        return self._ask("POST", f"{JOBS}/{PLURALS[kind]}", smallest(kind, name))["metadata"]["uid"]
+        return self.ask("POST", jobs_path(kind), smallest(kind, name))["metadata"]["uid"]
 
-    def create_pod(self, body: dict) -> None:
-        self._ask("POST", "/api/v1/namespaces/ml/pods", body)
+    def create_pod(self, body: dict, namespace: str = "ml") -> dict:
+        return self.ask("POST", f"/api/v1/namespaces/{namespace}/pods", body)
 
     def annotate(self, kind: str, name: str, annotations: dict[str, str]) -> None:
-        self._ask("PATCH", f"{JOBS}/{PLURALS[kind]}/{name}", {"metadata": {"annotations": annotations}})
+        self.ask("PATCH", jobs_path(kind, name), {"metadata": {"annotations": annotations}})
 
-    def keep_decisions(self, uid: str, parts: dict[str, str], verb: str = "POST") -> None:
+    def keep_decisions(self, uid: str, parts: dict[str, str], verb: str = "POST", namespace: str = "ml") -> None:
         """Create the ConfigMap of the decisions about a job with these parts, or change it with another verb."""
         name = ring.name_of(uid)
-        path = "/api/v1/namespaces/ml/configmaps" + (f"/{name}" if verb != "POST" else "")
-        self._ask(verb, path, {"metadata": {"name": name}, "binaryData": parts})
+        path = f"/api/v1/namespaces/{namespace}/configmaps" + (f"/{name}" if verb != "POST" else "")
+        self.ask(verb, path, {"metadata": {"name": name}, "binaryData": parts})
 
     def state(self, kind: str, name: str, state: str, message: str = "", **status: object) -> None:
         """Set the status: a condition, and more fields."""
@@ -60,13 +64,32 @@ class Jobs:
         own = {state.lower(): changed} if state in OWN_FIELDS else {}
         conditions = [{"type": "Running" if own else state, **changed}]
         body = {"status": {"conditions": conditions, **own, **status}}
-        self._ask("PATCH", f"{JOBS}/{PLURALS[kind]}/{name}/status", body)
+        self.ask("PATCH", f"{jobs_path(kind, name)}/status", body)
 
     def delete(self, kind: str, name: str) -> None:
-        self._ask("DELETE", f"{JOBS}/{PLURALS[kind]}/{name}", {})
+        self.ask("DELETE", jobs_path(kind, name), {})
 
-    def _ask(self, verb: str, path: str, body: dict) -> dict:
+    def ask(self, verb: str, path: str, body: dict) -> dict:
+        """Return the answer to a user's request."""
         return self.server.request("user", verb, path, body=body)
+
+
+def jobs_path(kind: str, name: str = "", namespace: str = "ml") -> str:
+    """Return the path of a job, or of all jobs of a kind."""
+    return f"/apis/kubeflow.org/v1/namespaces/{namespace}/{PLURALS[kind]}" + (f"/{name}" if name else "")
+
+
+def pod_of(name: str, uid: str, replica: str, **spec: object) -> dict:
+    """Return the pod of a replica, such as `worker-1`, of a PyTorchJob with this name and uid."""
+    role, _, index = replica.rpartition("-")
+    labels = {"job-name": name, "replica-type": role, "replica-index": index}
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": name, "uid": uid, "controller": True}
+    metadata = {
+        "name": f"{name}-{replica}",
+        "labels": {f"training.kubeflow.org/{key}": value for key, value in labels.items()},
+        "ownerReferences": [owner],
+    }
+    return {"metadata": metadata, "spec": {"containers": [{"name": "pytorch", "image": "x"}], **spec}}
 
 
 @asynccontextmanager
