@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from trainshed.api.job import Document
@@ -12,6 +12,10 @@ from trainshed.local.stored_objects import timestamp
 
 CREATING: Document = {"waiting": {"reason": "ContainerCreating"}}
 INITIALIZING: Document = {"waiting": {"reason": "PodInitializing"}}
+#: The exit code of a container that was never started, as containerd reports it.
+NOT_STARTED = 128
+#: When containerd says that such a container was started.
+NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -22,7 +26,8 @@ class ContainerRecord:
     init: bool = False
     state: Document = field(default_factory=lambda: CREATING)
     last_state: Document = field(default_factory=dict)
-    restarts: int = 0
+    #: How often it was started, also in vain.
+    tries: int = 0
     started: datetime | None = None
 
     @property
@@ -46,6 +51,11 @@ class ContainerRecord:
         """True while the container runs."""
         return "running" in self.state
 
+    @property
+    def restarts(self) -> int:
+        """The number of starts after the first one."""
+        return max(0, self.tries - 1)
+
     def wait(self, reason: str, message: str = "") -> None:
         """Note that the container waits to be started, or to be started again."""
         if "terminated" in self.state:
@@ -54,12 +64,15 @@ class ContainerRecord:
 
     def run(self, now: datetime) -> None:
         """Note that the container was started."""
-        if self.started is not None:
-            self.restarts += 1
-        if "terminated" in self.state:
-            self.last_state = self.state
+        self._try()
         self.started = now
         self.state = {"running": {"startedAt": timestamp(now)}}
+
+    def not_started(self, now: datetime, message: str) -> None:
+        """Note that the container could not be started, which counts like a run, as for a kubelet."""
+        self._try()
+        self.end(NOT_STARTED, now, message, "StartError")
+        self.state["terminated"]["startedAt"] = timestamp(NEVER)
 
     def end(self, code: int, now: datetime, message: str = "", reason: str = "") -> None:
         """Note that the container has ended."""
@@ -72,6 +85,11 @@ class ContainerRecord:
             }
             | ({"message": message} if message else {})
         }
+
+    def _try(self) -> None:
+        self.tries += 1
+        if "terminated" in self.state:
+            self.last_state = self.state
 
     def status(self) -> Document:
         """Return the container's status."""
@@ -123,7 +141,7 @@ class PodRecord:
         if broken and (self.stopped or self.policy == "Never"):
             return "Failed"
         runs = any(found.runs for found in self.containers)
-        if not any(found.started for found in self.mains):
+        if not any(found.tries for found in self.mains):
             return "Failed" if self.stopped and not runs else "Pending"
         if runs or any(code is None for code in codes) or (self.policy == "Always" and not self.stopped):
             return "Failed" if self.stopped and not runs else "Running"

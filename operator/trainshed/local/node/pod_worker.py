@@ -31,7 +31,7 @@ from .container_output import ContainerOutput
 from .downward import NodeFacts
 from .environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, incomplete, of_fields
 from .images import Images
-from .pod_status import CREATING, INITIALIZING, ContainerRecord, PodRecord
+from .pod_status import CREATING, INITIALIZING, NOT_STARTED, ContainerRecord, PodRecord
 from .volumes import Volume, Volumes, mounts, termination_log
 
 #: The bytes of a file that become the termination message of a failure.
@@ -42,8 +42,6 @@ SHORTEST = 2.0
 BEFORE = 0.05
 #: Seconds between tries to create a container whose configuration is incomplete.
 CONFIG_RETRY = 1.0
-#: The exit code of a container that was never started, as containerd reports it.
-NOT_STARTED = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +218,7 @@ class PodWorker:
                 await self._run_containers()
         except StartFailed as error:
             for record in self._record.mains:
-                record.end(NOT_STARTED, self._shared.now(), str(error), "StartError")
+                record.not_started(self._shared.now(), str(error))
         finally:
             await self._end()
 
@@ -316,7 +314,7 @@ class PodWorker:
         try:
             container = await self._create(record, log)
         except StartFailed as error:
-            record.end(NOT_STARTED, self._shared.now(), str(error), "StartError")
+            record.not_started(self._shared.now(), str(error))
             self._report()
             return NOT_STARTED
         if container is None:
