@@ -75,6 +75,8 @@ IN_CONTAINERS = {
     "securityContext": "the user of the image",
 }
 #: Resources whose limits hold; those of processes only on Linux.
+#: Where no runtime of a node mounts anything.
+NO_MOUNTS = {"/": "the root", "/proc": "the processes"}
 LIMITED = ("cpu", "memory", GPU)
 POLICY_FIELDS = {
     "managedBy": "this run manages the job",
@@ -161,7 +163,7 @@ def refused(
         local = () if runtime in ENGINES else (*_commands(pod), *_programs(pod, path))
         for problem in (
             *local,
-            *_at_root(pod),
+            *_forbidden_mounts(pod),
             *_long_name(pod),
             *_volumes(pod, made),
             *_unreachable(pod, shared, runtime),
@@ -191,16 +193,16 @@ def _containers(pod: Document) -> Iterator[tuple[str, Document]]:
             yield f"pod {pod['metadata']['name']}: spec.{field}[{index}]", container
 
 
-def _at_root(pod: Document) -> Iterator[str]:
-    """Yield what would be mounted in place of all files of a container, which no runtime of a node does."""
+def _forbidden_mounts(pod: Document) -> Iterator[str]:
+    """Yield what would be mounted in place of all files or of the processes, which no runtime of a node does."""
     for path, container in _containers(pod):
         fields = [
             (f"volumeMounts[{at}].mountPath", item) for at, item in enumerate(container.get("volumeMounts") or ())
         ]
         targets = [(f"{path}.{field}", mount["mountPath"]) for field, mount in fields]
         for field, target in (*targets, (f"{path}.terminationMessagePath", container.get("terminationMessagePath"))):
-            if target and absolute(target) == "/":
-                yield f"{field}: Invalid value: {quoted(target)}: nothing can be mounted at the root of a container"
+            if target and (place := NO_MOUNTS.get(absolute(target))):
+                yield f"{field}: Invalid value: {quoted(target)}: nothing can be mounted at {place} of a container"
 
 
 def _long_name(pod: Document) -> Iterator[str]:

@@ -157,6 +157,10 @@ LONG = a_job("true", workers=1_001, subdomain=SUBDOMAIN, setHostnameAsFQDN=True)
             a_job("true", containers=[{"name": "pytorch", "image": "x", "terminationMessagePath": "//"}]),
             'spec.containers[0].terminationMessagePath: Invalid value: "//": nothing can be mounted at the root',
         ),
+        (
+            a_hostile_job({"emptyDir": {}}, Path("/"), mountPath="/a/../proc/"),
+            'volumeMounts[0].mountPath: Invalid value: "/a/../proc/": nothing can be mounted at the processes of a',
+        ),
     ],
 )
 def test_what_no_machine_can_do_is_refused_before_anything_starts(machine, job, problem):
