@@ -224,11 +224,14 @@ class TokenSource:
         return self._headers
 
     def renew(self) -> bool:
-        """Get the token again, which was rejected; return whether there may be another one."""
+        """Get the credentials again, which were rejected; return whether there may be others.
+
+        A certificate is read from its file by the next connection.
+        """
         self._source = None
         if plugin := self._credentials.plugin:
             plugin.answer(rejected=True)
-        return bool(plugin or self._credentials.token_file)
+        return bool(plugin or self._credentials.token_file or self._credentials.certificate)
 
 
 @contextmanager

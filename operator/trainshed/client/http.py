@@ -247,12 +247,14 @@ class HttpTransport:
         await asyncio.sleep(0)  # the event loop closes the sockets in its next iteration
 
     async def exchange(self, request: Request) -> Answer:
-        """Send one request, and once more if the token was rejected and can be read again: nothing was done then.
+        """Send one request, and once more if credentials were rejected that can be read again: nothing was done then.
 
         Raises `TransportError` and `WriteNotPermitted`.
         """
         answer = await self._exchange(request)
         if is_unauthenticated(answer) and self._token_source.renew():
+            for connection in self._idle:  # they have shown the certificate that was rejected
+                connection.abort()
             answer = await self._exchange(request)
         return answer
 

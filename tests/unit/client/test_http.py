@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import ssl
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from testbed.certificates import Authority
 from trainshed.client import http
-from trainshed.client.credentials import Credentials
+from trainshed.client.credentials import Credentials, Plugin, PluginAnswer
 from trainshed.client.http import HttpTransport
 from trainshed.client.transport import Request, TransportError
 from trainshed.controller import kopf_shim
@@ -20,6 +22,7 @@ from trainshed.controller import kopf_shim
 READ = Request("GET", "/api/v1/pods", {}, "application/json")
 WATCH = Request("GET", "/api/v1/pods", {"watch": "true"}, "application/json")
 WRITE = Request("POST", "/api/v1/pods", {"fieldManager": "a b"}, "application/json", b"a pod")
+UNAUTHORIZED = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
@@ -262,6 +265,53 @@ async def test_new_connections_trust_the_ca_and_show_the_certificate_that_the_fi
     with pytest.raises(TransportError):
         await transport.exchange(READ)
     rotation.server.close()
+
+
+class Expiring(Server):
+    """A server that rejects whoever shows the certificate of a client named `old`."""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        shown = writer.get_extra_info("ssl_object").getpeercert()["subject"]
+        self._answers = itertools.repeat(UNAUTHORIZED if "old" in str(shown) else OK)
+        await super().serve(reader, writer)
+
+
+@pytest.mark.parametrize("by_plugin", [False, True], ids=["file", "plugin"])
+async def test_after_a_rejected_certificate_no_connection_that_has_shown_it_is_used_again(tmp_path, by_plugin):
+    authority = an_authority(tmp_path)
+    for name in ("old", "new"):
+        authority.sign(name, name)
+    context = authority.server_tls("server")
+    context.load_verify_locations(authority.certificate)
+    context.verify_mode = ssl.CERT_REQUIRED
+    found = Expiring(())
+    server = await asyncio.start_server(found.serve, "localhost", 0, ssl=context)
+    address = f"https://localhost:{server.sockets[0].getsockname()[1]}"
+    files = [tmp_path / "shown.crt", tmp_path / "shown.key"]
+    texts = {
+        name: [(tmp_path / name).with_suffix(file.suffix).read_bytes() for file in files] for name in ("old", "new")
+    }
+    shown = ["old"]
+    if by_plugin:
+        times = (datetime(2027, 1, 1, tzinfo=UTC) + timedelta(minutes=minute) for minute in itertools.count())
+        plugin = Plugin(lambda: PluginAnswer("", *texts[shown[0]]), lambda: next(times))
+        credentials = Credentials(address, ca=str(authority.certificate), plugin=plugin)
+    else:
+        credentials = Credentials(address, ca=str(authority.certificate), certificate=str(files[0]), key=str(files[1]))
+
+    def show(name: str) -> None:
+        shown[0] = name
+        for file, text in zip(files, texts[name], strict=True):
+            file.write_bytes(text)
+
+    show("old")
+    transport = HttpTransport(credentials)
+    answers = await asyncio.gather(*[transport.exchange(READ) for _ in range(3)])
+    assert {answer.status for answer in answers} == {401}
+    show("new")
+    assert (await transport.exchange(READ)).status == 200
+    await transport.close()
+    server.close()
 
 
 async def test_kopf_trusts_the_ca_that_the_file_has_now(tmp_path):
