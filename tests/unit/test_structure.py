@@ -59,6 +59,7 @@ SMALL_MODULES = {
     "trainshed.ui.seen_pods": "what is kept of a pod, apart from how pods are followed",
     "trainshed.ui.stories": "what is read for one job, apart from what is followed of all",
     "trainshed.client.credential_plugin": "the official client, which is imported only for a plugin",
+    "trainshed.client.proxies": "the rules of another program, apart from the fields of a kubeconfig",
     "trainshed.client.tunnel": "the protocol of proxies, apart from the one spoken through them",
     "trainshed.client.coalescing": "pauses of the event loop, apart from HTTP",
     "trainshed.event_loop": "uvloop, which only the operator imports",

@@ -21,6 +21,7 @@ from httptools import HttpParserError, HttpResponseParser
 
 from .coalescing import Coalescing
 from .credentials import Credentials, Headers, TokenSource
+from .proxies import PORTS
 from .transport import Answer, Request, ResponseTooLarge, Stream, TransportError, WriteNotPermitted, is_unauthenticated
 from .tunnel import open_tunnel
 
@@ -32,7 +33,6 @@ KEEP_ALIVE = 15.0
 CHECK_INTERVAL = 1.0
 #: Bytes of a stream that may wait for their reader; then the server has to wait.
 MAX_BUFFERED = 1024 * 1024
-PORTS = {"http": 80, "https": 443}
 #: The response headers that are read, besides those that the parser reads itself; only errors and redirects have them.
 RETRY_AFTER, LOCATION = b"retry-after", b"location"
 

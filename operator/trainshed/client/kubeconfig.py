@@ -11,17 +11,16 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
-from urllib.request import getproxies_environment, proxy_bypass_environment  # type: ignore[attr-defined]
 
 from trainshed.manifests import reader
 from trainshed.manifests.nodes import BadManifest
 
 from .credential_plugin import ask
 from .credentials import Credentials, NoCredentials, Plugin, named
+from .proxies import proxy_of
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 #: The fields that are used, and those that change nothing here.
@@ -182,21 +181,10 @@ def _impersonation(user: Section) -> Iterator[tuple[str, str]]:
 
 def _proxy(cluster: Section, server: str) -> str:
     """Return the proxy of the cluster, else that of the environment, empty without one."""
-    address = urlsplit(server)
-    host, given = address.hostname or "", cluster.text("proxy-url")
-    if not given and not _is_loopback(host):
-        proxies = getproxies_environment()
-        given = "" if proxy_bypass_environment(host, proxies) else proxies.get(address.scheme, "")
+    given = cluster.text("proxy-url") or proxy_of(server, os.environ)
     if given and not _is_address(given, "http"):
         raise cluster.problem("proxy-url", "(or HTTPS_PROXY) must be an http:// URL; other proxies are not supported")
     return given
-
-
-def _is_loopback(host: str) -> bool:
-    """Return whether no proxy of the environment is used for this host, as in Go's net/http."""
-    with suppress(ValueError):
-        return ip_address(host).is_loopback
-    return host == "localhost"
 
 
 def _server(cluster: Section) -> str:
