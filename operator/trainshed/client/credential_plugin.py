@@ -34,6 +34,8 @@ def ask(spec: Mapping[str, Any], cluster: Mapping[str, Any], folder: Path) -> Pl
         provider, node = cast("Any", ExecProvider), cast("Any", ConfigNode)  # the client has no types
         status = provider(node("exec", dict(spec)), str(folder), node("cluster", dict(cluster))).run()
         expires = status.get("expirationTimestamp")
+        if not (status.get("token") or "").isprintable():
+            raise NoCredentials(f"{name} gives a token that cannot be sent: it must be printable text")
         found = PluginAnswer(
             token=status.get("token") or "",
             certificate=(status.get("clientCertificateData") or "").encode(),

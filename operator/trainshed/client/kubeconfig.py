@@ -33,6 +33,7 @@ USER_FIELDS = (
     *("token", "tokenFile", "client-certificate", "client-certificate-data", "client-key", "client-key-data"),
     *("username", "password", "exec", "as", "as-uid", "as-groups", "as-user-extra", "extensions"),
 )
+PLUGIN_FIELDS = ("apiVersion", "command", "args", "env", "installHint", "interactiveMode", "provideClusterInfo")
 #: The characters besides letters and digits that the name of a header may have (RFC 9110, token).
 IN_NAMES = "!#$&'*+-.^_`|~"
 
@@ -134,7 +135,7 @@ def _credentials(cluster: Section, user: Section, namespace: str) -> Credentials
         certificate_data=certificate_data,
         key=key,
         key_data=key_data,
-        token=user.text("token"),
+        token=_token(user),
         token_file=user.file("tokenFile")[0],
         basic=f"Basic {base64.b64encode(basic).decode()}" if basic else "",
         server_name=cluster.text("tls-server-name"),
@@ -145,6 +146,13 @@ def _credentials(cluster: Section, user: Section, namespace: str) -> Credentials
     )
 
 
+def _token(user: Section) -> str:
+    """Return the token, which is sent as the value of a header; raises `BadKubeconfig`."""
+    if not user.text("token").isprintable():
+        raise user.problem("token", "cannot be sent: it has a line break or another character that is not printable")
+    return user.text("token")
+
+
 def _plugin(cluster: Section, user: Section) -> Plugin | None:
     """Return the answer of the credential plugin; as in kubectl it is not asked if there is a token or a password."""
     spec = user.fields.get("exec")
@@ -152,7 +160,26 @@ def _plugin(cluster: Section, user: Section) -> Plugin | None:
         return None
     if not isinstance(spec, Mapping):
         raise user.problem("exec", "must be a mapping")
-    return Plugin(lambda: ask(spec, cluster.fields, user.path.parent))
+    checked = _checked_plugin(Section(user.path, f"{user.name}exec.", spec))
+    return Plugin(lambda: ask(checked, cluster.fields, user.path.parent))
+
+
+def _checked_plugin(spec: Section) -> dict[str, Any]:
+    """Return an `exec` section whose fields are of the types that the runner of plugins takes for granted."""
+    spec.demand(PLUGIN_FIELDS)
+    for field in ("command", "apiVersion", "installHint"):
+        spec.text(field)
+    spec.flag("provideClusterInfo")
+    args, env = spec.fields.get("args") or (), spec.fields.get("env") or ()
+    if not isinstance(args, list | tuple) or not all(isinstance(word, str) for word in args):
+        raise spec.problem("args", "must be a list of strings, in quotes")
+    if not isinstance(env, list | tuple) or not all(isinstance(one, Mapping) for one in env):
+        raise spec.problem("env", "must be a list of mappings with name and value")
+    variables = [Section(spec.path, f"{spec.name}env[{index}].", one) for index, one in enumerate(env)]
+    for variable in variables:
+        variable.demand(("name", "value"))
+    pairs = [{field: variable.text(field) for field in ("name", "value")} for variable in variables]
+    return {**spec.fields, "args": args, "env": pairs}
 
 
 def _impersonation(user: Section) -> Iterator[tuple[str, str]]:

@@ -53,6 +53,8 @@ print(json.dumps({**exec_info, "status": {"token": text, "expirationTimestamp": 
         (plugin("print('canary')"), "failed: exec: failed to decode process output"),
         (plugin(saying({})), "gives neither a token nor a certificate with its key"),
         (plugin(saying({"clientCertificateData": "a"})), "gives neither a token nor a certificate with its key"),
+        (plugin(saying({"token": "canary\n"})), "gives a token that cannot be sent: it must be printable text"),
+        (plugin(saying({"token": 7})), r"is invalid \(AttributeError\)"),
         (plugin(saying("canary")), r"is invalid \(AttributeError\)"),
         (plugin(saying({"token": "canary", "expirationTimestamp": "soon"})), r"is invalid \(ValueError\)"),
         (plugin(saying({"token": "canary"}, apiVersion="v2")), "failed: exec: plugin api version v2 does not match"),

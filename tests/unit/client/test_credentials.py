@@ -111,6 +111,16 @@ def test_an_invalid_address_of_the_server_is_an_error(tmp_path, server):
     ("user", "top", "message"),
     [
         ({"exec": ["aws"]}, {}, r"config: users\[u\]\.user\.exec must be a mapping"),
+        ({"exec": {"agrs": ["get-token"]}}, {}, r"user\.exec\.agrs is not supported; the supported fields are apiVer"),
+        ({"exec": {"args": "get-token"}}, {}, r"user\.exec\.args must be a list of strings, in quotes"),
+        ({"exec": {"args": ["--port", 80]}}, {}, r"user\.exec\.args must be a list of strings, in quotes"),
+        ({"exec": {"env": {"A": "b"}}}, {}, r"user\.exec\.env must be a list of mappings with name and value"),
+        ({"exec": {"env": ["A=b"]}}, {}, r"user\.exec\.env must be a list of mappings with name and value"),
+        ({"exec": {"env": [{"name": "A", "valeu": "b"}]}}, {}, r"user\.exec\.env\[0\]\.valeu is not supported"),
+        ({"exec": {"env": [{"name": "A", "value": 1}]}}, {}, r"user\.exec\.env\[0\]\.value must be a string, in quo"),
+        ({"exec": {"provideClusterInfo": "no"}}, {}, r"user\.exec\.provideClusterInfo must be true or false"),
+        ({"exec": {"command": ["aws"]}}, {}, r"user\.exec\.command must be a string"),
+        ({"token": "canary\n"}, {}, r"user\.token cannot be sent: it has a line break"),
         (
             {"auth-provider": {"name": "gcp"}},
             {},
