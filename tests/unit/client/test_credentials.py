@@ -314,13 +314,14 @@ def test_another_kind_of_proxy_is_an_error(tmp_path, url):
         find_credentials(kubeconfig(tmp_path, {}, {"proxy-url": url}))
 
 
-def test_of_two_files_the_first_with_an_entry_counts_and_missing_files_are_left_out(tmp_path, monkeypatch):
+def test_of_two_files_the_first_with_an_entry_counts_and_missing_and_empty_ones_are_left_out(tmp_path, monkeypatch):
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     first = kubeconfig(tmp_path / "one", {"token": "first"}, clusters=[])
     second = kubeconfig(tmp_path / "two", {"token": "second"}, {"server": "https://two"}, **{"current-context": "d"})
     monkeypatch.setattr(kubeconfigs, "SERVICE_ACCOUNT", tmp_path)
-    monkeypatch.setenv("KUBECONFIG", f"/away:{first}:{second}")
+    (tmp_path / "empty").write_text("# nothing yet\n")
+    monkeypatch.setenv("KUBECONFIG", f"/away:{tmp_path / 'empty'}:{first}:{second}")
     found = find_credentials()
     assert (found.server, found.token) == ("https://two", "first")
     with pytest.raises(NoCredentials, match=r"one/config, .*two/config: contexts has no entry named 'none'"):

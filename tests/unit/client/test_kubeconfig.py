@@ -77,7 +77,7 @@ def test_an_invalid_list_is_named(tmp_path, users, message):
         (b"\xff\xfe\x00", "config is not UTF-8 text"),
         (b"a: \x07", "config is not valid YAML: syntax error in line 1"),
         (b"[]", "config is not a kubeconfig"),
-        (b"", "config is not a kubeconfig"),
+        (b"text", "config is not a kubeconfig"),
     ],
 )
 def test_an_invalid_file_is_named_and_its_content_is_not_quoted(tmp_path, content, message):
