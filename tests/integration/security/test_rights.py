@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from charts.rendering import Release
+from docs.commands import ROOT
 from support.jobs import KINDS
 from support.replace import replace
 
@@ -106,6 +107,14 @@ def test_every_right_has_one_documented_reason():
     listed = [(one.account, right, part) for one in lines() for right in one.rights for part in one.parts or ("",)]
     assert len(listed) == len(set(listed))
     assert all(line.why for line in lines())
+
+
+def test_the_page_about_security_names_what_each_right_is_for():
+    text = (ROOT / "SECURITY.md").read_text().lower()
+    section = text.partition("\n## rights of the operator\n")[2].partition("\n## rights of the page\n")[0]
+    found = {right.resource for line in lines() if line.account == OPERATOR for right in line.rights if not right.group}
+    assert {"pods/log", "pods/portforward", "pods/exec", "secrets"} <= found
+    assert sorted(resource for resource in found if resource not in section) == []
 
 
 def test_no_right_allows_privilege_escalation():
