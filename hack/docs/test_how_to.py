@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,14 @@ def test_the_table_of_contents_has_every_page():
     contents = (folder / "README.md").read_text()
     pages = {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")} - {"README.md"}
     assert [page for page in sorted(pages) if "decisions/" not in page and f"({page})" not in contents] == []
+
+
+def test_the_site_has_the_pages_of_the_table_of_contents_in_its_order():
+    root, _, table = (how_to.FOLDER.parent / "README.md").read_text().partition("## All pages")
+    assert root
+    linked = [re.sub(r"^\.\./", "repository/", page) for page in re.findall(r"\]\(([^)#]+\.md)\)", table)]
+    _, _, listed = (how_to.ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")
+    assert ["README.md", *linked] == re.findall(r": (\S+\.md)$", listed, re.MULTILINE)
 
 
 @EACH
