@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import click
@@ -49,6 +50,8 @@ NOT_ON_JOBS = {
     "trainshed.dev/job-tracking",
     "trainshed.dev/last-applied-hash",
 }
+#: Where pages are named that are no pages themselves: messages, comments and descriptions.
+NAMERS = ("operator", "charts", "crds", "manifests", "examples", "Makefile", ".github")
 NAMED = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 
 
@@ -110,6 +113,22 @@ def test_every_anchor_is_a_heading(page: Path):
     links = re.findall(r"\]\((?![a-z]+:)([^)#\s]*)#([^)\s]+)\)", text)
     broken = [(target, anchor) for target, anchor in links if anchor not in _anchors(page, target)]
     assert broken == []
+
+
+def test_every_page_that_code_and_manifests_name_exists():
+    found = subprocess.run(
+        ["git", "grep", "-noE", r"docs/[a-z0-9/-]+\.md(#[a-z0-9-]+)?", "--", *NAMERS],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    named = {line: line.rsplit(":", 1)[1].partition("#") for line in found.stdout.splitlines()}
+    assert len(named) > 50
+    missing = {line for line, (target, _, _) in named.items() if not (ROOT / target).exists()}
+    known = {target: _anchors(ROOT / target, "") for line, (target, _, _) in named.items() if line not in missing}
+    lost = {line for line, (target, _, anchor) in named.items() if anchor and anchor not in known.get(target, ())}
+    assert sorted(missing | lost) == []
 
 
 def _anchors(page: Path, target: str) -> set[str]:
