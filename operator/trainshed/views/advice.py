@@ -192,8 +192,9 @@ BY_MESSAGE = {
         "who."
     ),
     ("OOMKilled", "no memory limit set"): (
-        "The container has no memory limit, so the node ran out of memory. Set resources.limits.memory, and use less: "
-        "fewer workers of the data loader, smaller batches."
+        "The template has no memory limit for the container, so the node ran out of memory, unless a LimitRange of the "
+        "namespace sets one: kubectl describe limitrange. Set resources.limits.memory, and use less: fewer workers of "
+        "the data loader, smaller batches."
     ),
     ("Evicted", "ephemeral"): (
         "The pod used more local disk than its own limits permit. Raise the limit of ephemeral-storage or sizeLimit, "

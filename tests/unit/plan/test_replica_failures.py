@@ -15,6 +15,8 @@ WORKER = Replica("Worker", 1)
 LIMITED = {"spec": {"containers": [{"name": "tensorflow", "resources": {"limits": {"memory": "2Gi"}}}]}}
 PROBED = {"spec": {"containers": [{"name": "tensorflow", "livenessProbe": {"periodSeconds": 5}}]}}
 BOTH = {"spec": {"containers": [PROBED["spec"]["containers"][0] | LIMITED["spec"]["containers"][0]]}}
+OF_POD = {"spec": {"containers": [{"name": "tensorflow"}], "resources": {"limits": {"memory": "4Gi"}}}}
+NO_LIMIT = {"spec": {"containers": [{"name": "tensorflow", "resources": {"limits": {"memory": "0"}}}]}}
 KILLED, PERHAPS_MEMORY = "was killed by SIGKILL (137) 14s after start", "it used more memory than its limit of 2Gi"
 
 
@@ -38,6 +40,8 @@ def worker_failure(
         ("Error", 137, PROBED, f"{KILLED}; perhaps its livenessProbe failed"),
         ("Error", 137, LIMITED, f"{KILLED}; perhaps {PERHAPS_MEMORY}"),
         ("Error", 137, BOTH, f"{KILLED}; perhaps its livenessProbe failed, or {PERHAPS_MEMORY}"),
+        ("Error", 137, OF_POD, f"{KILLED}; perhaps it used more memory than its limit of 4Gi of the whole pod"),
+        ("Error", 137, NO_LIMIT, KILLED),
         ("Error", 143, LIMITED, "was killed by SIGTERM (143) 14s after start"),
         ("Error", 1, LIMITED, "exited with code 1 after 14s"),
         ("OOMKilled", 137, PROBED, "was OOMKilled (no memory limit set) 14s after start"),
@@ -46,6 +50,8 @@ def worker_failure(
         ("Error", 255, None, "exited with code 255 after 14s"),
         ("OOMKilled", 137, LIMITED, "was OOMKilled (limit 2Gi) 14s after start"),
         ("OOMKilled", 137, None, "was OOMKilled (no memory limit set) 14s after start"),
+        ("OOMKilled", 137, NO_LIMIT, "was OOMKilled (no memory limit set) 14s after start"),
+        ("OOMKilled", 137, OF_POD, "was OOMKilled (limit 4Gi of the whole pod) 14s after start"),
         ("ExitedEarly", 0, None, "exited too early with code 0 after 14s"),
         ("ExitedEarly", None, None, "exited too early after 14s"),
         ("DeadlineExceeded", None, None, "failed (DeadlineExceeded) 14s after start"),
@@ -54,6 +60,17 @@ def worker_failure(
 def test_what_a_program_did_is_said_in_words(reason, code, template, expected):
     pod = a_pod("worker-1", "Failed", code=code, ended=14.0)
     assert worker_failure(reason, code, template=template, pod=pod).message == f"worker-1 on node-a {expected}"
+
+
+def test_a_launcher_that_ends_as_if_it_was_killed_may_have_lost_a_rank_elsewhere():
+    own = {"name": "mpi", "resources": {"limits": {"memory": "1Gi"}}}
+    job = a_job("MPIJob", launcher=1, worker=2, template={"spec": {"containers": [own]}})
+    pod, launcher = a_pod("launcher", "Failed", code=137, ended=14.0, container="mpi"), Replica("Launcher", 0)
+    failure = Failure("mnist-launcher", "Application", "Error", 137, "node-a", "", at(14))
+    assert replica_failures.with_message(Facts(seen(job, pod)), launcher, failure).message == (
+        "launcher on node-a was killed by SIGKILL (137) 14s after start; perhaps only one of its ranks was, whose code "
+        "mpirun returns, or it used more memory than its limit of 1Gi"
+    )
 
 
 @pytest.mark.parametrize("template", [PROBED, BOTH])

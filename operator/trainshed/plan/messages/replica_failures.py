@@ -11,8 +11,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from trainshed.api import coerce, foreign_text
-from trainshed.api.job import Document, Replica
+from trainshed.api.job import SINGLETON_ROLES, Document, Replica
 from trainshed.api.objects import Container, TerminatedState
+from trainshed.api.quantities import parse_quantity
 from trainshed.api.status import Failure
 from trainshed.plan.facts import Facts
 from trainshed.plan.failures import (
@@ -33,6 +34,8 @@ from .phrases import LINE, duration, last_line
 SIGNALLED, SIGNALS = 128, range(1, 32)
 #: The probes because of which a kubelet ends a container, and what stands before the one that may be the cause.
 PROBES, PERHAPS = ("livenessProbe", "startupProbe"), "; perhaps"
+#: Why a launcher may end with the exit code of a kill that it has not suffered.
+OF_RANK = "only one of its ranks was, whose code mpirun returns"
 #: The most bytes of the words about a node.
 MOST_OF_NODE = 480
 #: Explanations of reasons; other reasons are quoted as they are.
@@ -175,14 +178,16 @@ def _perhaps_because(facts: Facts, replica: Replica, failure: Failure) -> str:
     """Return what may have ended a container that was killed and of which the kubelet does not say why.
 
     Only Events say whether a probe did. Of kills for too much memory, containerd 2.3 reported 6 of 70 as mere Errors on
-    a busy node: it had not read the cgroup's count before the kubelet asked.
+    a busy node: it had not read the cgroup's count before the kubelet asked. Where a rank is killed, Open MPI and MPICH
+    end with 137 themselves, in whichever pod the rank was.
     """
     by_signal = failure.kind == APPLICATION and failure.reason in ("", "Error") and failure.exit_code in TERMINATED
     own = _template_of(facts, replica, failure) if by_signal else {}
     found = [f"its {name} failed" for name in PROBES if own.get(name)][:1]
     limit = _limit(facts, replica, failure)
-    if by_signal and limit and failure.exit_code == SIGKILLED:
-        found.append(f"it used more memory than its limit of {limit}")
+    if by_signal and failure.exit_code == SIGKILLED:
+        found += [OF_RANK] if replica.role in SINGLETON_ROLES and not failure.container else []
+        found += [f"it used more memory than its limit of {limit}"] if limit else []
     return f"{PERHAPS} {', or '.join(found)}" if found else ""
 
 
@@ -229,10 +234,16 @@ def _duration(started: datetime | None, ended: datetime) -> int | None:
 
 
 def _limit(facts: Facts, replica: Replica, failure: Failure) -> str:
-    """Return the memory limit of the container, as written in the template."""
-    found = _template_of(facts, replica, failure)
-    amount = _mapping(_mapping(found.get("resources")).get("limits")).get("memory")
-    return str(amount) if isinstance(amount, (str, int)) else ""
+    """Return the memory limit of the container, else that of its pod, as written in the template; empty without one."""
+    own = _memory(_template_of(facts, replica, failure))
+    of_pod = _memory(_mapping(facts.group(replica).template.get("spec")))
+    return own or (f"{of_pod} of the whole pod" if of_pod else "")
+
+
+def _memory(resources_of: Mapping[str, Any]) -> str:
+    """Return the memory limit of a container or a pod; 0 is none."""
+    amount = _mapping(_mapping(resources_of.get("resources")).get("limits")).get("memory")
+    return str(amount) if parse_quantity(amount) else ""
 
 
 def _template_of(facts: Facts, replica: Replica, failure: Failure) -> Mapping[str, Any]:
