@@ -28,7 +28,7 @@ from trainshed.local.runtimes.replaced_paths import remove_links
 from .mounts import mounts_below
 from .paths import remove
 from .place import Place, is_local
-from .state_folder import LONGEST, StateFolder, is_own_file, make_private, open_state
+from .state_folder import LONGEST, StateFolder, Unusable, is_own_file, make_private, open_state
 
 #: The variable that each process of a run has, with the id of the run.
 MARK = "TRAINSHED_RUN"
@@ -181,16 +181,26 @@ def new_run(place: Path, job: str, now: datetime) -> RunFolder:
     state = open_state(place)
     left = clean_up(state.path)
     folder = state.path / f"{now:%Y%m%d-%H%M%S}-{job}-{os.getpid()}"
+    token = secrets.token_hex(8)
+    try:
+        lock = _make(folder, token)
+    except OSError as error:
+        what = f"{error.filename or folder} cannot be made: {error.strerror}"
+        raise Unusable(f"{what}; choose another folder with --state") from error
+    return RunFolder(folder, lock, token, state, left)
+
+
+def _make(folder: Path, token: str) -> int:
+    """Make the folder of a run, and what is in it; return the descriptor that locks its mark."""
     folder.mkdir(mode=0o700)
     lock = os.open(folder / NEW, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    token = secrets.token_hex(8)
     os.write(lock, mark(folder.name, token, Place.of(os.fstat(lock))).encode())
     os.fsync(lock)
     (folder / NEW).rename(folder / LOCK)  # no other run finds a file that is not yet locked
     make_private(folder / "logs")
     make_private(folder / "pods")
-    return RunFolder(folder, lock, token, state, left)
+    return lock
 
 
 def mark(run: str, token: str, place: Place) -> str:

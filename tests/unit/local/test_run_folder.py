@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from support.local_runs import permitted
 from support.second_user import OTHER_USER, only_root, open_folder
 from trainshed.local import place, run_folder
 from trainshed.local.run_folder import BEGIN, KEPT, LOCK, NEW, RunFolder, is_over, kill_marked, new_run
+from trainshed.local.state_folder import Unusable
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -55,6 +57,16 @@ def test_the_volumes_of_a_killed_run_are_removed_and_its_logs_stay(tmp_path: Pat
     run = killed(tmp_path)
     next_run(tmp_path)
     assert listed(run.path) == ["logs", LOCK]
+
+
+def test_a_disk_that_is_full_is_named_by_the_folder_on_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    new_run(tmp_path, "before", NOW).close()
+    monkeypatch.setattr(run_folder.os, "fsync", full)
+    with pytest.raises(Unusable, match=rf"^{tmp_path}/.*-job-\d+ cannot be made: No space left on device; choose an"):
+        new_run(tmp_path, "job", NOW)
 
 
 #: Makes a folder with 1500 folders in it, one below the other, which even their user can neither read nor change.
