@@ -74,9 +74,9 @@ IN_CONTAINERS = {
     "runtimeClassName": "the runtime of the engine",
     "securityContext": "the user of the image",
 }
-#: Resources whose limits hold; those of processes only on Linux.
 #: Where no runtime of a node mounts anything.
 NO_MOUNTS = {"/": "the root", "/proc": "the processes"}
+#: Resources whose limits hold; those of processes only on Linux.
 LIMITED = ("cpu", "memory", GPU)
 POLICY_FIELDS = {
     "managedBy": "this run manages the job",

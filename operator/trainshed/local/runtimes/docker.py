@@ -24,7 +24,7 @@ from .docker_cli import DockerCli
 from .docker_container import DockerContainer, Engine
 from .hosts import Hosts
 from .leftovers import NETWORK, RUN_LABEL, RUNS_LABEL, Leftovers
-from .protocol import ContainerSpec, Ends, Mount, Run, RuntimeContainer, SandboxSpec, StartFailed
+from .protocol import ContainerSpec, Ends, Mount, Run, RuntimeContainer, SandboxSpec, StartFailed, memory_limit
 
 #: Networks are parts of the range for benchmarks of networks (RFC 2544), each with this many addresses or more.
 RANGE, SMALLEST = IPv4Network("198.18.0.0/15"), 1024
@@ -303,8 +303,8 @@ def mount_words(mounts: Iterable[Mount], is_own: Callable[[Mount], bool]) -> lis
 def _limits(limits: Mapping[str, str]) -> list[str]:
     """Return the options for limits of memory and processors. Like a kubelet, a container gets no swap."""
     words = []
-    if memory := parse_quantity(limits.get("memory")):
-        words += ["--memory", str(int(memory)), "--memory-swap", str(int(memory))]
+    if memory := memory_limit(limits):
+        words += ["--memory", str(memory), "--memory-swap", str(memory)]
     if processors := parse_quantity(limits.get("cpu")):
         words += ["--cpu-period", str(PERIOD), "--cpu-quota", str(max(int(processors * PERIOD), 1000))]
     return words

@@ -21,7 +21,7 @@ from trainshed.local.launcher.limits import Processors, processors, raise_files
 from trainshed.local.launcher.outbox import Outbox
 from trainshed.local.launcher.process_tree import by_parent, descendants, pids_of, processes
 
-from .protocol import KILLED, StartFailed
+from .protocol import KILLED, StartFailed, memory_limit
 
 #: Starts the launcher without what Python would import for the user's site.
 PROGRAM = (
@@ -168,7 +168,7 @@ class LauncherClient:
     async def start(self, message: Mapping[str, Any], limits: Mapping[str, str]) -> LaunchedContainer:
         """Start a container with limits of resources; raises `StartFailed`."""
         numbers = self._processors.take(float(parse_quantity(limits.get("cpu")) or 0))
-        limited = {"memory": int(parse_quantity(limits.get("memory")) or 0), "processors": numbers}
+        limited = {"memory": memory_limit(limits), "processors": numbers}
         try:
             async with self._room:
                 container = await self._start_with_pipe({**message, **limited})

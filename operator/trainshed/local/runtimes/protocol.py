@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from trainshed.api.job import Document
+from trainshed.api.quantities import parse_quantity
 
 from .hosts import Hosts
 
@@ -45,6 +47,11 @@ class Room:
 def bytes_of(text: str) -> int:
     """Return how many bytes a text has."""
     return len(text) if text.isascii() else len(text.encode(errors="replace"))
+
+
+def memory_limit(limits: Mapping[str, str]) -> int:
+    """Return the limit of memory in bytes, 0 without one; as for a kubelet a part of a byte is a whole one."""
+    return math.ceil(parse_quantity(limits.get("memory")) or 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,12 @@ def test_a_path_with_an_end_of_line_takes_nothing_from_the_mount(end):
     assert line == f'type=bind,source=/a,"target=/data{end}b",readonly'
 
 
+@pytest.mark.parametrize(("limit", "passed_on"), [("1Ki", "1024"), ("100m", "1"), ("1025.5", "1026"), ("0", "")])
+def test_a_part_of_a_byte_is_a_whole_one_of_the_limit(limit, passed_on):
+    words = container_words(ContainerSpec("c", "i", limits={"memory": limit}), DockerCli("docker"), no_mount)
+    assert " ".join(words) == (f"--memory {passed_on} --memory-swap {passed_on} i" if passed_on else "i")
+
+
 def test_command_replaces_the_entry_point_and_args_follow():
     spec = ContainerSpec("c", "image", ("python", "-m", "train"), ("--lr", "1"))
     assert container_words(spec, DockerCli("docker"), no_mount)[-7:] == [
