@@ -48,6 +48,9 @@ MOST = 2_000
 #: The parts of a run policy that would keep a job from running here, or remove it at the end.
 WITHOUT = ("suspend", "managedBy", "ttlSecondsAfterFinished")
 
+#: The probes for which a kubelet kills a container; no run has them.
+PROBES = ("livenessProbe", "startupProbe")
+
 
 class Refused(Exception):
     """The jobs cannot be run on this machine, or no longer; the message has a line for each reason."""
@@ -70,10 +73,23 @@ class LocalJob:
 
     @property
     def runnable(self) -> Document:
-        """The document without what would keep the job from running here: suspend, managedBy and the TTL."""
-        spec = self.document["spec"]
+        """The document without what would keep the job from running here: suspend, managedBy and the TTL.
+
+        Nor has it what holds nothing here, and would be suspected when a container is killed.
+        """
+        spec, field = self.document["spec"], self.framework.field
         policy = {key: value for key, value in (spec.get("runPolicy") or {}).items() if key not in WITHOUT}
-        return {**self.document, "spec": {**spec, "runPolicy": policy}}
+        groups = {role: {**group, "template": _unsuspected(group["template"])} for role, group in spec[field].items()}
+        return {**self.document, "spec": {**spec, "runPolicy": policy, field: groups}}
+
+
+def _unsuspected(template: Document) -> Document:
+    """Return a template without probes of its containers, and without limits of the whole pod."""
+    spec = {key: value for key, value in template["spec"].items() if key != "resources"}
+    for part in ("containers", "initContainers"):
+        if found := spec.get(part):
+            spec[part] = [{key: one[key] for key in one if key not in PROBES} for one in found]
+    return {**template, "spec": spec}
 
 
 @dataclass(frozen=True, slots=True)
