@@ -1,4 +1,4 @@
-"""Finds credentials: of the service account in a pod, else of kubeconfigs.
+"""Finds credentials: of the kubeconfigs that the user names, else of the service account in a pod, else of ~/.kube.
 
 They are read here and not by the official client's loader, which passes over what is an error: a field that it does not
 know, a user that is missing, the text "false" (docs/decisions/kubeconfig.md).
@@ -41,27 +41,28 @@ IN_NAMES = "!#$&'*+-.^_`|~"
 def find_credentials(path: str = "", context: str = "") -> Credentials:
     """Return the credentials of the kubeconfig at `path`.
 
-    Without a path: of the service account in a pod, else of the kubeconfigs that KUBECONFIG names, else of
-    ~/.kube/config.
+    Without a path: of the kubeconfigs that KUBECONFIG names, else of the service account in a pod, unless a context is
+    asked for, else of ~/.kube/config.
 
     Raises:
         NoCredentials: There are none, or they are not supported.
     """
     if path:
         return from_kubeconfigs((Path(path),), context)
-    if (SERVICE_ACCOUNT / "token").exists():
-        return from_pod()
     listed = tuple(Path(path) for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path)
     if listed:
         with named("KUBECONFIG"):
             # As kubectl: of several files some may be missing.
             return from_kubeconfigs(tuple(path for path in listed if path.exists()) or listed, context)
+    if not context and (SERVICE_ACCOUNT / "token").exists():
+        return from_pod()
     default = Path("~/.kube/config")
     with suppress(RuntimeError):  # the home directory is unknown
         default = default.expanduser()
     if default.exists():
         return from_kubeconfigs((default,), context)
-    raise NoCredentials(f"no credentials found: not in a pod, and {default} does not exist; set --kubeconfig")
+    missing = f"no kubeconfig has the context {context!r}" if context else "no credentials found: not in a pod"
+    raise NoCredentials(f"{missing}, and {default} does not exist; set --kubeconfig")
 
 
 def from_pod() -> Credentials:

@@ -200,6 +200,7 @@ def test_a_context_may_be_selected(tmp_path):
 def test_in_a_pod_the_service_account_is_used(tmp_path, monkeypatch):
     (tmp_path / "token").write_text("sa")
     monkeypatch.setattr(kubeconfigs, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(NoCredentials, match="KUBERNETES_SERVICE_HOST"):
         find_credentials()
@@ -208,6 +209,24 @@ def test_in_a_pod_the_service_account_is_used(tmp_path, monkeypatch):
     found = find_credentials()
     assert found.server == "https://[fd00::1]:443"
     assert found.headers() == (("Authorization", "Bearer sa"),)
+
+
+def test_in_a_pod_a_context_and_the_variable_kubeconfig_come_before_the_service_account(tmp_path, monkeypatch):
+    (tmp_path / "token").write_text("sa")
+    monkeypatch.setattr(kubeconfigs, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    with pytest.raises(
+        NoCredentials, match=r"no kubeconfig has the context 'c', and .*config does not exist; set --ku"
+    ):
+        find_credentials(context="c")
+    (tmp_path / ".kube").mkdir()
+    kubeconfig(tmp_path / ".kube", {"token": "default"})
+    assert find_credentials(context="c").token == "default"
+    assert find_credentials().token_file
+    monkeypatch.setenv("KUBECONFIG", kubeconfig(tmp_path, {"token": "named"}))
+    assert find_credentials().token == "named"
 
 
 def test_without_credentials_the_error_says_what_to_do(tmp_path, monkeypatch):
