@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any
@@ -71,10 +71,14 @@ def _misspelt(api_version: str, kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RenderedObjects:
-    """What the operator creates for a job; bodies are built as they are iterated: thousands would fill the memory."""
+    """What the operator creates for a job; bodies are built as they are iterated: thousands would fill the memory.
+
+    `texts` are the labels and annotations of the job itself.
+    """
 
     job: Job
     actions: tuple[Creation, ...] = ()
+    texts: Document = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield the bodies, in the order in which the operator creates them."""
@@ -120,7 +124,8 @@ def rendered(manifest: Document, namespace: str, job_defaults: JobDefaults) -> R
     ungated = replace(framework, hooks=replace(framework.hooks, start_after=lambda _job, _role: None))
     never = datetime.fromtimestamp(0, UTC)
     snapshot = Snapshot(active, ungated, job_defaults, Status(), (), (), never, in_parts=False, authorities=AUTHORITIES)
-    return RenderedObjects(job, tuple(action for action in plan(snapshot).actions if isinstance(action, CREATIONS)))
+    creations = tuple(action for action in plan(snapshot).actions if isinstance(action, CREATIONS))
+    return RenderedObjects(job, creations, {part: given[part] for part in ("labels", "annotations") if part in given})
 
 
 def without_nulls(manifest: Document) -> Document:

@@ -12,6 +12,10 @@ from trainshed.local.pod_validation import problems
 
 #: The random pods and objects that are tried.
 PODS, OBJECTS = 400, 200
+#: Labels and annotations.
+TEXTED = st.fixed_dictionaries(
+    {}, optional={part: st.dictionaries(TEXTS, TEXTS, max_size=1) for part in ("labels", "annotations")}
+)
 CORE = "/api/v1/namespaces/default/"
 RESOURCES = {"ConfigMap": "configmaps", "Secret": "secrets", "PersistentVolumeClaim": "persistentvolumeclaims"}
 
@@ -55,9 +59,9 @@ def test_random_objects_are_accepted_and_refused_as_by_the_api_server(server, ki
     )
 
     @settings(max_examples=OBJECTS, deadline=None, derandomize=True, database=None)
-    @given(values, st.just("c") | TEXTS)
-    def compare(parts: dict, name: str) -> None:
-        body = an_object(kind, {**parts, "metadata": {"name": name, "namespace": "default"}})
+    @given(values, st.just("c") | TEXTS, TEXTED)
+    def compare(parts: dict, name: str, texts: dict) -> None:
+        body = an_object(kind, {**parts, "metadata": {"name": name, "namespace": "default", **texts}})
         refused, found = user.refusal(CORE + RESOURCES[kind], body), problems([body], ())
         assert bool(refused) == bool(found), (refused, found)
 

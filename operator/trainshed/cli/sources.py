@@ -83,9 +83,9 @@ def rendered(
 
 
 def refused(created: RenderedObjects, *, with_pods: bool) -> list[str]:
-    """Return what the API server would refuse in a job, or else in its name and its pods: object, path and problem."""
+    """Return what the API server would refuse in a job, or else in its metadata and pods: object, path and problem."""
     job = created.job
-    head = {"kind": job.kind, "metadata": {"name": job.name, "namespace": job.namespace}}
+    head = {"kind": job.kind, "metadata": {"name": job.name, "namespace": job.namespace, **created.texts}}
     return rendering.problems(job) or pod_validation.problems([head], created.outer_pods if with_pods else ())
 
 

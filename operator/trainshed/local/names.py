@@ -11,6 +11,7 @@ Rule = Callable[[str], list[str]]
 LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 SUBDOMAIN = rf"{LABEL}(\.{LABEL})*"
 KEY = r"[-._a-zA-Z0-9]+"
+NAME = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 #: The most characters of a label, of the name of a port, and of all other names.
 LONGEST_LABEL, LONGEST_PORT, LONGEST = 63, 15, 253
 #: The bits that the mode of a file may have.
@@ -51,6 +52,32 @@ def key(value: str) -> list[str]:
         found.append(f"must not be '{value}'")
     elif value.startswith(".."):
         found.append("must not start with '..'")
+    return found
+
+
+def qualified(value: str) -> list[str]:
+    """Return why a value is not the key of a label: a name, perhaps with a domain before a slash."""
+    *prefix, name = value.split("/")
+    if prefix[1:]:
+        what = "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with"
+        text = _form(f"{what} an alphanumeric character", NAME, "MyName", "my.name", "123-abc")
+        return [f"{text} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
+    found = [f"prefix part {problem}" for part in prefix for problem in _of_part(part, subdomain)]
+    return [*found, *(f"name part {problem}" for problem in _of_part(name, _name))]
+
+
+def annotation(value: str) -> list[str]:
+    """Return why a value is not the key of an annotation, whose domain may have capitals."""
+    return qualified(value.lower())
+
+
+def label_value(value: str) -> list[str]:
+    """Return why a value is not that of a label; it may be empty."""
+    found = _too_long(value, LONGEST_LABEL)
+    if value and not re.fullmatch(NAME, value):
+        what = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must"
+        text = f"{what} start and end with an alphanumeric character"
+        found.append(_form(text, f"({NAME})?", "MyValue", "my_value", "12345"))
     return found
 
 
@@ -124,6 +151,18 @@ def invalid_mode(path: str, value: object) -> Iterator[str]:
 def quoted(value: str) -> str:
     """Return a text in quotes, without its end if it is long."""
     return json.dumps(value if len(value) <= SHOWN else f"{value[:SHOWN]}…", ensure_ascii=False)
+
+
+def _of_part(part: str, rule: Rule) -> list[str]:
+    return rule(part) if part else ["must be non-empty"]
+
+
+def _name(value: str) -> list[str]:
+    found = _too_long(value, LONGEST_LABEL)
+    if not re.fullmatch(NAME, value):
+        what = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric"
+        found.append(_form(f"{what} character", NAME, "MyName", "my.name", "123-abc"))
+    return found
 
 
 def _too_long(value: str, most: int) -> list[str]:

@@ -85,6 +85,12 @@ def _metadata(document: Document) -> Iterator[str]:
         texts = metadata.get(part) or {}
         if not isinstance(texts, dict) or any(not isinstance(value, str | None) for value in texts.values()):
             yield f"metadata.{part}: Invalid value: must be of type object with values of type string"
+            continue
+        rule = names.qualified if part == "labels" else names.annotation
+        for key, value in texts.items():
+            yield from invalid(f"metadata.{part}", key, rule)
+            if part == "labels" and value:
+                yield from invalid("metadata.labels", value, names.label_value)
 
 
 def _value(path: str, value: object, *, coded: bool) -> Iterator[str]:

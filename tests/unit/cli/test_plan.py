@@ -175,10 +175,12 @@ def test_what_the_files_have_beside_jobs_is_not_missing(tmp_path):
 def test_a_name_that_no_object_has_is_not_asked_for(tmp_path, name):
     hostile = pytorchjob("mnist", Master=1)
     pod_spec(hostile, "Master")["imagePullSecrets"] = [{"name": name}]
-    hostile["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": name}
-    done = plan(tmp_path, hostile, objects={"apis": {"groups": [{"name": "kueue.x-k8s.io"}]}})
-    assert (done.exit_code, "\x1b" in done.stdout) == (1, False), done.output
-    assert "has no Secret" in done.stdout or "imagePullSecrets" in done.stdout, done.stdout
+    queued = {"kueue.x-k8s.io/queue-name": name}
+    for labels, said in (({}, ("has no Secret", "imagePullSecrets")), (queued, ("would be refused",))):
+        hostile["metadata"]["labels"] = labels
+        done = plan(tmp_path, hostile, objects={"apis": {"groups": [{"name": "kueue.x-k8s.io"}]}})
+        assert (done.exit_code, "\x1b" in done.stdout) == (1, False), done.output
+        assert any(words in done.stdout for words in said), done.stdout
 
 
 def test_what_a_suspended_job_and_one_of_another_controller_make_is_said(tmp_path):

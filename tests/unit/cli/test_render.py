@@ -207,6 +207,7 @@ def test_malformed_documents_are_reported(metadata, spec):
             {"name": "a", "namespace": "A"},
             'MPIJob a: metadata.namespace: Invalid value: "A": a lowercase RFC 1123 label',
         ),
+        ({"name": "a", "labels": {"b c": "d"}}, 'MPIJob a: metadata.labels: Invalid value: "b c": name part must'),
     ],
 )
 def test_a_name_that_the_api_server_refuses_is_reported(metadata, problem):
