@@ -7,7 +7,7 @@ import binascii
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import pairwise, takewhile
+from itertools import chain, pairwise, takewhile
 from operator import itemgetter
 
 import msgspec
@@ -56,10 +56,13 @@ class Indexes(msgspec.Struct, frozen=True):
         return place > 0 and index <= self.ranges[place - 1][1]
 
     def __iter__(self) -> Iterator[int]:
-        return (index for first, last in self.ranges for index in range(first, last + 1))
+        return chain.from_iterable([range(first, last + 1) for first, last in self.ranges])
 
     def __len__(self) -> int:
-        return sum(last - first + 1 for first, last in self.ranges)
+        number = 0
+        for first, last in self.ranges:
+            number += last - first + 1
+        return number
 
     def below(self, count: int) -> Indexes:
         """Return the indexes that are smaller than `count`."""

@@ -280,7 +280,10 @@ class Job(msgspec.Struct, frozen=True):
     @property
     def size(self) -> int:
         """The number of replicas of all roles."""
-        return sum(group.count for group in self.groups)
+        number = 0
+        for group in self.groups:
+            number += group.count
+        return number
 
 
 class JobKey(msgspec.Struct, frozen=True, order=True):

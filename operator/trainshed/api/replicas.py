@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import chain, repeat
 from types import MappingProxyType
 
 import msgspec
@@ -25,10 +26,13 @@ class Replicas(msgspec.Struct, frozen=True):
     indexes: tuple[tuple[str, Indexes], ...] = ()
 
     def __iter__(self) -> Iterator[Replica]:
-        return (Replica(role, index) for role, indexes in self.indexes for index in indexes)
+        return chain.from_iterable([map(Replica, repeat(role), indexes) for role, indexes in self.indexes])
 
     def __len__(self) -> int:
-        return sum(len(indexes) for _, indexes in self.indexes)
+        number = 0
+        for _, indexes in self.indexes:
+            number += len(indexes)
+        return number
 
     def __contains__(self, replica: Replica) -> bool:
         return replica.index in self.of(replica.role)
@@ -40,11 +44,11 @@ class Replicas(msgspec.Struct, frozen=True):
     @property
     def roles(self) -> tuple[str, ...]:
         """The roles of these replicas."""
-        return tuple(role for role, _ in self.indexes)
+        return tuple([role for role, _ in self.indexes])
 
     def only(self, roles: Container[str]) -> Replicas:
         """Return those of these roles."""
-        return Replicas(tuple((role, indexes) for role, indexes in self.indexes if role in roles))
+        return Replicas(tuple([(role, indexes) for role, indexes in self.indexes if role in roles]))
 
     def without(self, indexes: Mapping[str, Indexes]) -> Replicas:
         """Return those that have none of these indexes of their role."""
@@ -61,8 +65,8 @@ def others(job: Job, replicas: Iterable[Replica]) -> Replicas:
     found: dict[str, list[int]] = {group.role: [] for group in job.groups}
     for role, index in replicas:
         found[role].append(index)
-    rest = ((group.role, Indexes.of(found[group.role]).gaps(group.count)) for group in job.groups)
-    return Replicas(tuple((role, indexes) for role, indexes in rest if indexes.ranges))
+    rest = [(group.role, Indexes.of(found[group.role]).gaps(group.count)) for group in job.groups]
+    return Replicas(tuple([(role, indexes) for role, indexes in rest if indexes.ranges]))
 
 
 def replicas_by_name(job: Job, names: Collection[str]) -> Mapping[str, Replica]:

@@ -60,6 +60,8 @@ TERMINAL = {
     ConditionType.SUCCEEDED: ConditionType.SUCCESS_CRITERIA_MET,
     ConditionType.FAILED: ConditionType.FAILURE_TARGET,
 }
+#: The condition types that other clients act upon: a status that changes them is stored before anything is done.
+MARKS = frozenset((*TERMINAL, *TERMINAL.values(), ConditionType.SUSPENDED))
 #: The condition types by precedence: the state of a job is the first of them that is true.
 PRECEDENCE = (
     ConditionType.FAILED,
@@ -313,13 +315,19 @@ class Status(msgspec.Struct, frozen=True):
     @property
     def over(self) -> bool:
         """True if the job has succeeded or failed."""
-        return self.true(ConditionType.SUCCEEDED) or self.true(ConditionType.FAILED)
+        for condition in self.conditions:  # noqa: SIM110 - faster than any()
+            if condition.true and condition.type in TERMINAL:
+                return True
+        return False
 
     @property
     def ending(self) -> Condition | None:
         """The condition that announces the terminal one, while its pods still hold resources; else None."""
-        announced = (self.condition(kind) for kind in TERMINAL.values())
-        return next((condition for condition in announced if condition and condition.true), None)
+        for kind in TERMINAL.values():
+            for condition in self.conditions:
+                if condition.type is kind and condition.true:
+                    return condition
+        return None
 
     def must_precede(self, before: Status) -> bool:
         """Return whether this status must replace the stored status `before` before any action is taken.
@@ -344,7 +352,6 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def _history(self) -> tuple[object, ...]:
-        kinds = (*TERMINAL, *TERMINAL.values(), ConditionType.SUSPENDED)
-        marks = tuple(self.true(kind) for kind in kinds)
+        marks = {condition.type for condition in self.conditions if condition.true and condition.type in MARKS}
         tries = (self.retries.used, self.retries.consecutive_failures, self.retries.next_retry_time)
         return marks, self.completion, self.attempts, tries, self.failure, self.scaled_down_to

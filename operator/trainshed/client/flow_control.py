@@ -132,7 +132,7 @@ class Limiter:
         if self._rings[rank] or self._closed or not (self._is_open(rank) and self._has_share(flow)):
             place = await unless_withdrawn(self._wait_for_turn(flow))
         else:
-            place = self._enter(flow)
+            place = self._enter(flow, rank)
         try:
             if self._token_bucket.limits:
                 await unless_withdrawn(self._token_bucket.wait())
@@ -147,7 +147,8 @@ class Limiter:
         clock = asyncio.get_running_loop().time
         place.began = clock()
         self._young[place] = None
-        self._watch()
+        if self._timer is None:
+            self._watch()
         try:
             result = await call()
         except TooManyRequests as error:
@@ -161,13 +162,13 @@ class Limiter:
             self._young.pop(place, None)
         if self._width < self._widest:
             self._resize(min(self._width + 1 / self._width, self._widest))
-        if not is_slow:
+        if self._shares and not is_slow:
             self._learn_share(place.flow, clock(), slow=False)
         return result
 
     def _watch(self) -> None:
         """Note the oldest request once it is slow. A timer for each request would cost too much."""
-        if self._timer is None and self._young:
+        if self._young:
             self._timer = asyncio.get_running_loop().call_at(next(iter(self._young)).began + SLOW, self._note_slow)
 
     def _note_slow(self) -> None:
@@ -208,8 +209,8 @@ class Limiter:
                 self._leave(turn.result())
             raise
 
-    def _enter(self, flow: str) -> _Place:
-        place = _Place(flow, self._rank(flow) > 0)
+    def _enter(self, flow: str, rank: int) -> _Place:
+        place = _Place(flow, rank > 0)
         self._total += 1
         self._aside += place.aside
         self._under_way[flow] = self._under_way.get(flow, 0) + 1
@@ -238,7 +239,7 @@ class Limiter:
                     ring[flow] = queue
                 self._note(flow)
                 if not turn.cancelled():
-                    place = self._enter(flow)
+                    place = self._enter(flow, self._rank(flow))
                     self._out_of_turn = place if newest else self._out_of_turn
                     turn.set_result(place)
 
@@ -265,7 +266,8 @@ class Limiter:
         return self._total - min(self._aside, MAX_ASIDE) < self.width
 
     def _has_share(self, flow: str) -> bool:
-        return self._under_way.get(flow, 0) < self.share(flow)
+        share = self.share(flow) if flow in self._shares else self._largest_share
+        return self._under_way.get(flow, 0) < share
 
     def _resize(self, width: float) -> None:
         self._width = width
@@ -274,8 +276,6 @@ class Limiter:
         self._largest_share = max(1, int(self.width * LARGEST_SHARE))
 
     def _learn_share(self, flow: str, now: float, *, slow: bool) -> None:
-        if not (slow or self._shares):
-            return
         queue = self._rings[self._rank(flow)].pop(flow, None)
         share, _, times = self._shares.pop(flow, (self._widest, 0.0, 0))
         share = max(share / 2, 1.0) if slow else share + 1 / share

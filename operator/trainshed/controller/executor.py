@@ -222,7 +222,8 @@ class Executor:
             record.reverted.append(error)
             return
         self._writes.wrote(snapshot, action)
-        self.updates.wrote(snapshot.job.key, action)
+        if isinstance(action, UpdateDependent):
+            self.updates.wrote(snapshot.job.key, action)
         self._metrics.count_action(snapshot, action, success=True)
         record.done.append(action)
 

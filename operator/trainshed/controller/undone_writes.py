@@ -64,10 +64,8 @@ class UndoneWrites:
         self._free = free
         self._longest = longest
         self._last: dict[str, OrderedDict[Target, _Write]] = {}
-        self._number = 0
-
-    def __len__(self) -> int:
-        return self._number
+        #: How many writes are remembered.
+        self.number = 0
 
     def wait(self, target: Target, content: object, now: float) -> float:
         """Return the seconds for which this write has to wait, at most 0 if it need not."""
@@ -84,12 +82,12 @@ class UndoneWrites:
             known = self._last[target[0]] = OrderedDict()
         last = known.pop(target, None)
         known[target] = _Write(content, _times(last, content, now), now)
-        self._number += last is None
+        self.number += last is None
         self._forget_old(target[0], now)
-        if self._number > MOST:
+        if self.number > MOST:
             for namespace in tuple(self._last):
                 self._forget_old(namespace, now)
-        while self._number > MOST:
+        while self.number > MOST:
             largest = max(self._last.values(), key=len)
             self.forget(next(iter(largest)))
 
@@ -108,14 +106,14 @@ class UndoneWrites:
             return
         found = self._last[target[0]]
         del found[target]
-        self._number -= 1
+        self.number -= 1
         if not found:
             del self._last[target[0]]
 
     def clear(self) -> None:
         """Forget all writes."""
         self._last.clear()
-        self._number = 0
+        self.number = 0
 
     def _find(self, target: Target) -> _Write | None:
         known = self._last.get(target[0])
@@ -161,7 +159,7 @@ class RepeatedWrites:
         if write and self._is_undone(*write, snapshot, action):
             was_deleted = _creates(action) and self._written.last(write[0]) in DELETIONS
             raise Reverted(writes.undone(words, action.name, by_deletion=was_deleted), UNDONE)
-        if self._conflicts and self._conflicts.wait(*_try(snapshot, action), now) > 0:
+        if self._conflicts.number and self._conflicts.wait(*_try(snapshot, action), now) > 0:
             raise _conflicting(action, words[1])
 
     def failed(self, snapshot: Snapshot, action: Action, error: ApiError, words: tuple[str, str]) -> ApiError:
@@ -176,7 +174,7 @@ class RepeatedWrites:
 
     def is_contested(self, snapshot: Snapshot, action: Action) -> bool:
         """Return whether the last CONTESTED tries of the same write each had a conflict."""
-        if not self._conflicts:
+        if not self._conflicts.number:
             return False
         return self._conflicts.times(*_try(snapshot, action), snapshot.now.timestamp()) >= CONTESTED
 
@@ -188,7 +186,7 @@ class RepeatedWrites:
             if _creates(action):
                 self._created.wrote(write[0], snapshot.job.generation, now)
                 self._created_often.wrote(write[0], None, now)
-        if self._conflicts:
+        if self._conflicts.number:
             self._conflicts.forget(_try(snapshot, action)[0])
 
     def _is_undone(self, target: Target, content: object, snapshot: Snapshot, action: Action) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -50,7 +50,8 @@ class Facts:
         """Return the result of another module's function of these facts, computed at the first call."""
         if question not in self._answers:
             self._answers[question] = question(self)
-        return cast("T", self._answers[question])
+        found: T = self._answers[question]
+        return found
 
     def after(self, status: Status) -> Facts:
         """Return the facts with `status` as the stored one; facts that do not depend on it are not computed again."""

@@ -130,10 +130,10 @@ def test_a_namespace_with_many_writes_does_not_push_out_those_of_others():
         writes.wrote(own, None, moment)
     for number in range(MOST + 10):
         writes.wrote(("loud", number), None, 4.0)
-    assert (len(writes), writes.times(own, None, 5.0)) == (MOST, 3)
+    assert (writes.number, writes.times(own, None, 5.0)) == (MOST, 3)
     assert not writes.times(("loud", 5), None, 5.0)
     assert writes.times(("loud", MOST), None, 5.0) == 1
     writes.wrote(("loud", 0), None, 5.0 + KEPT)
-    assert len(writes) == 2, "those that are over are forgotten first"
+    assert writes.number == 2, "those that are over are forgotten first"
     writes.clear()
-    assert (len(writes), writes.wait(own, None, 5.0)) == (0, 0.0)
+    assert (writes.number, writes.wait(own, None, 5.0)) == (0, 0.0)
