@@ -243,7 +243,7 @@ def _limit(facts: Facts, replica: Replica, failure: Failure) -> str:
 def _memory(resources_of: Mapping[str, Any]) -> str:
     """Return the memory limit of a container or a pod; 0 is none."""
     amount = _mapping(_mapping(resources_of.get("resources")).get("limits")).get("memory")
-    return str(amount) if parse_quantity(amount) else ""
+    return str(amount) if amount is not None and parse_quantity(amount) else ""
 
 
 def _template_of(facts: Facts, replica: Replica, failure: Failure) -> Mapping[str, Any]:
