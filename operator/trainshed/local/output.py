@@ -20,7 +20,7 @@ COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)
 DIM = "\x1b[2m"
 #: Seconds between two lines of a progress bar, which replaces its line many times a second.
 BAR_INTERVAL = 2.0
-#: Characters of an unfinished line that are kept.
+#: Characters of an unfinished line that are kept; a longer one is printed in pieces.
 LONGEST = 100_000
 UTF_8 = codecs.getincrementaldecoder("utf-8")
 
@@ -83,10 +83,19 @@ class Output:
         *lines, stream.rest = (stream.rest + stream.decoder.decode(chunk)).split("\n")
         for line in lines:
             self._print(stream, _last_state(line))
-        stream.rest = stream.rest[-LONGEST:]
+        self._shorten(stream)
         if "\r" in stream.rest and time.monotonic() - stream.bar_shown >= BAR_INTERVAL:
             stream.bar_shown = time.monotonic()
             self._print(stream, _last_state(stream.rest))
+
+    def _shorten(self, stream: _Stream) -> None:
+        """Print what is too long of an unfinished line, without what a carriage return has replaced."""
+        if len(stream.rest) > LONGEST and "\r" in stream.rest:
+            ended = stream.rest.endswith("\r")
+            stream.rest = f"{_last_state(stream.rest)}\r" if ended else f"\r{_last_state(stream.rest)}"
+        while len(stream.rest) > LONGEST:
+            self._print(stream, stream.rest[:LONGEST])
+            stream.rest = stream.rest[LONGEST:]
 
     def end(self, pod: Document, container: str) -> None:
         """Print the unfinished line of a container that has ended."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from support.scripted_runtime import NoLogs
 from trainshed.local.failure_injection import FailureInjector, parse
-from trainshed.local.output import Output, harmless, printable
+from trainshed.local.output import LONGEST, Output, harmless, printable
 
 
 def a_pod(name: str = "job-worker-0", job: str = "job") -> dict:
@@ -40,6 +40,20 @@ def test_lines_are_printed_as_a_whole(tmp_path):
 def test_a_progress_bar_is_printed_now_and_then(tmp_path):
     chunks = [b"\r %d%%" % number for number in range(101)]
     assert printed(tmp_path, *chunks, b"\n") == ["worker-0 |  0%", "worker-0 |  100%"]
+
+
+def test_a_line_that_is_too_long_is_printed_in_pieces_of_which_none_is_missing(tmp_path):
+    digits = "".join(f"{number:09}," for number in range(25_000)).encode()
+    lines = printed(tmp_path, *(digits[at : at + 65_536] for at in range(0, len(digits), 65_536)), b"\nafter\n")
+    assert "".join(line.removeprefix("worker-0 | ") for line in lines[:-1]) == digits.decode()
+    assert [len(line) - 11 for line in lines] == [LONGEST, LONGEST, 50_000, 5]
+
+
+@pytest.mark.parametrize("end", ["", "\r"])
+def test_of_a_long_line_with_carriage_returns_the_last_state_is_printed(tmp_path, end):
+    states = [f"\r{number:09} of 20000" for number in range(20_000)]
+    lines = printed(tmp_path, "".join(states).encode() + end.encode(), b"\n")
+    assert lines == [f"worker-0 | {'0' * 4}19999 of 20000"] * 2
 
 
 @pytest.mark.parametrize(
