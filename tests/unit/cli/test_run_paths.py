@@ -64,3 +64,16 @@ def test_a_folder_that_cannot_be_in_the_path_is_refused(tmp_path, runtime, flag)
     done = Machine(tmp_path).run(a_job("true"), runtime=runtime, arguments=(flag, str(folder)))
     assert done.returncode == 1
     assert f"has a colon, so it cannot be in PATH; choose another folder with {flag}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "said"), [("/etc/passwd", "cannot mount at /etc/passwd: File exists"), ("/dev", "/dev/null: No such file")]
+)
+def test_where_a_volume_cannot_be_mounted_is_named(tmp_path, path, said):
+    permitted("namespaces")
+    job = a_job("true", restart="Never", volumes=[{"name": "v", "emptyDir": {}}])
+    container = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
+    container["volumeMounts"] = [{"name": "v", "mountPath": path}]
+    done = Machine(tmp_path).run(job, runtime="namespaces")
+    assert done.returncode == 1
+    assert f"could not be started (StartError): {said}" in done.stdout

@@ -98,8 +98,7 @@ def fork(body: Callable[[], None]) -> int:
             body()
         except (OSError, ValueError) as error:  # a ValueError is an argument that no program can have
             number = error.errno if isinstance(error, OSError) else errno.EINVAL
-            text = error.strerror if isinstance(error, OSError) else ""
-            os.write(writer, json.dumps([number, text or str(error)]).encode())
+            os.write(writer, json.dumps([number, text_of(error)]).encode())
         finally:
             os._exit(NOT_STARTED)
     os.close(writer)
@@ -109,6 +108,17 @@ def fork(body: Callable[[], None]) -> int:
         os.waitpid(pid, 0)
         raise OSError(*json.loads(failed))
     return pid
+
+
+def text_of(error: OSError | ValueError) -> str:
+    """Return what an error says to the user, with the file that it is about."""
+    text = (error.strerror if isinstance(error, OSError) else "") or str(error)
+    return f"{error.filename}: {text}" if isinstance(error, OSError) and error.filename else text
+
+
+def named(error: OSError, what: str) -> OSError:
+    """Return an error that begins with what has failed; as it is, if it does so already."""
+    return error if not error.filename else OSError(error.errno, f"{what}: {error.strerror}")
 
 
 def execute_with_parent(message: Message, streams: Streams, parent: int) -> None:

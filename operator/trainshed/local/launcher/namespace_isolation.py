@@ -20,8 +20,10 @@ from .isolation import (
     execute,
     exit_code,
     fork,
+    named,
     prctl,
     private,
+    text_of,
 )
 from .process_tree import process_of
 
@@ -162,7 +164,7 @@ def enter(namespaces: list[int], message: Message, streams: Streams, known: int)
             build_root(message)
             run_init(message, streams)
         except (OSError, ValueError) as error:
-            os.write(writer, f"{getattr(error, 'errno', 0)}\n{getattr(error, 'strerror', '') or error}".encode())
+            os.write(writer, f"{getattr(error, 'errno', 0)}\n{text_of(error)}".encode())
         finally:
             os._exit(NOT_STARTED)
     os.close(writer)
@@ -227,7 +229,10 @@ def build_root(message: Message) -> None:
             place(root, Path(kept), kept)
     writable: dict[Path, bool] = {}
     for source, target, read_only in sorted(message["mounts"], key=lambda item: item[1].count("/")):
-        found = place(root, Path(source), target, writable)
+        try:
+            found = place(root, Path(source), target, writable)
+        except OSError as error:
+            raise named(error, f"cannot mount at {target}") from error
         writable[found] = not read_only
         if read_only:
             forbid_writing(found)
