@@ -55,7 +55,8 @@ class Staleness:
 class GonePods:
     """Which jobs have lost a pod: what the cache has of such a job may be older than that.
 
-    That is known of the last MOST_OWNERS jobs, and of each one that is newer than the version until which it is not.
+    That is known of the MOST_OWNERS jobs that have lost one last, and of each one that is newer than the version until
+    which it is not.
     """
 
     def __init__(self) -> None:
@@ -64,7 +65,8 @@ class GonePods:
 
     def add(self, owner: Owner, version: str) -> None:
         """Record that a pod of this owner is gone, where the watch of pods is at `version`."""
-        self._owners.setdefault(owner, version)
+        self._owners[owner] = version
+        self._owners.move_to_end(owner)
         if len(self._owners) > MOST_OWNERS:
             _, self._unknown_until = self._owners.popitem(last=False)
 

@@ -72,3 +72,12 @@ def test_of_jobs_that_lost_pods_long_ago_only_newer_ones_are_known_to_have_lost_
     ]
     assert not lost.has_none_of(("ml", "job-0"), "10"), "what it has lost is forgotten"
     assert lost.has_none_of(("other", "job-3"), "35")
+
+
+def test_a_job_that_has_lost_a_pod_again_is_remembered_longer_than_one_that_has_not(monkeypatch):
+    monkeypatch.setattr(staleness, "MOST_OWNERS", 2)
+    lost = GonePods()
+    for name, version in (("twice", "10"), ("once", "20"), ("twice", "40"), ("other", "50")):
+        lost.add(("ml", name), version)
+    assert not lost.has_none_of(("ml", "twice"), "15"), "it has lost one at 40"
+    assert lost.has_none_of(("ml", "once"), "25")
