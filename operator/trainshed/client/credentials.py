@@ -196,7 +196,12 @@ class Credentials:
             _pem(self.key, given.key or self.key_data) as key,
         ):
             if certificate:
-                context.load_cert_chain(certificate, key or None)
+                context.load_cert_chain(certificate, key or None, _no_password)
+
+
+def _no_password() -> str:
+    """Raise `NoCredentials`: OpenSSL would ask for it on the terminal, for each new connection."""
+    raise NoCredentials("the key has a password, which is not supported, and not by kubectl; use a key without one")
 
 
 def _version(path: str) -> object:

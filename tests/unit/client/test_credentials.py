@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import ssl
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -71,6 +72,17 @@ def test_an_inline_key_is_used_and_leaves_no_file(tmp_path, temporary):
     with pytest.raises(NoCredentials, match="cannot use client-certificate-data with client-key-data"):
         find_credentials(wrong)
     assert list(temporary.iterdir()) == [], "also if the key cannot be loaded"
+
+
+def test_a_key_with_a_password_is_an_error_and_nobody_is_asked(tmp_path):
+    authority = Authority(tmp_path)
+    authority.make()
+    authority.sign("user", "user")
+    words = ["openssl", "ec", "-aes128", "-passout", "pass:secret", "-in", "user.key", "-out", "locked.key"]
+    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+    user = {"client-certificate": "user.crt", "client-key": "locked.key"}
+    with pytest.raises(NoCredentials, match=r"user\.crt with .*locked\.key: the key has a password, which is not supp"):
+        find_credentials(kubeconfig(tmp_path, user))
 
 
 def test_http_needs_no_tls_and_insecure_skips_the_verification(tmp_path):
