@@ -321,7 +321,8 @@ def _crash_loop(container: Container, now: datetime) -> Problem | None:
     last = replica_failures.last_end(container)
     if last is None or last.finished is None or container.exit_code == 0:
         return None
-    brief = last.started is None or last.finished - last.started < BACKOFF_RESET
+    began = last.started or coerce.EARLIEST  # which runtimes say of one that has never run
+    brief = began <= coerce.EARLIEST or last.finished - began < BACKOFF_RESET
     known = brief and container.restarts >= CRASH_LOOP_RESTARTS
     backing_off = container.reason == CRASH_LOOP or (known and container.reason not in IMAGE_REASONS)
     until = container.started + CRASH_LOOP_END if container.started and container.exit_code is None else None

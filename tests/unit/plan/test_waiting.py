@@ -54,6 +54,7 @@ def crashed(restarts, *, waiting=True, code=1, why="Error", words="Traceback\nVa
     )
 
 
+NEVER_BEGAN = TerminatedState(128, coerce.EARLIEST, at(42), "StartError", "exec: no such file")  # as of containerd
 ONE = "1 of 4 replicas is not running: worker-1 on node-a: "
 MOUNT = "container pytorch is not created: a volume is not mounted, or the pod sandbox is not ready; "
 CASES = {
@@ -229,18 +230,10 @@ CASES = {
         (ONE + "container pytorch was restarted 1 time and last exited with code 1"),
     ),
     "a crash loop of a command that is not there": (
-        [
-            placed(
-                "worker-1",
-                replace(crashed(3, code=128, why="StartError", words="exec: no such file"), reason="RunContainerError"),
-            )
-        ],
+        [placed("worker-1", replace(crashed(3), before=NEVER_BEGAN, reason="RunContainerError"))],
         60,
         "CrashLoopBackOff",
-        (
-            ONE + "container pytorch was restarted 3 times and last exited "
-            "with code 128 (StartError): exec: no such file"
-        ),
+        ONE + "container pytorch was restarted 3 times and last exited with code 128 (StartError): exec: no such file",
     ),
     "the image of a container that ran is gone": (
         [placed("worker-1", replace(crashed(3), reason="ErrImagePull", message="gone"))],
