@@ -268,7 +268,7 @@ async def test_new_connections_trust_the_ca_and_show_the_certificate_that_the_fi
 
 
 class Expiring(Server):
-    """A server that rejects whoever shows the certificate of a client named `old`."""
+    """A server that rejects the certificate of a client named `old`."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         shown = writer.get_extra_info("ssl_object").getpeercert()["subject"]
