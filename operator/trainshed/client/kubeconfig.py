@@ -305,8 +305,9 @@ class Section:
         path = self.path.parent / self.text(field)
         try:
             path.open("rb").close()
-        except OSError as error:
-            raise self.problem(field, f"refers to {path}, which cannot be read: {error.strerror}") from None
+        except (OSError, ValueError) as error:  # a ValueError is a zero byte, which no path has
+            why = error.strerror if isinstance(error, OSError) else error
+            raise self.problem(field, f"refers to {path}, which cannot be read: {why}") from None
         return str(path), b""
 
 

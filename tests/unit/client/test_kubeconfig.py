@@ -39,6 +39,7 @@ def test_paths_are_relative_to_the_kubeconfig_and_data_take_precedence(tmp_path)
         ("client-key-data", ["a"], "config: client-key-data must be a string$"),
         ("client-key-data", 17, "config: client-key-data must be a string, in quotes"),
         ("client-key", "away.key", "config: client-key refers to .*/away.key, which cannot be read: No such file"),
+        ("client-key", "a\0b", "config: client-key refers to .*, which cannot be read: embedded null byte"),
         ("client-key", ".", "config: client-key refers to .*, which cannot be read: Is a directory"),
     ],
 )
