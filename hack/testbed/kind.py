@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -24,6 +25,8 @@ LOG = "kind.log"
 BEING_REMOVED, REMOVAL = "is already in progress", 60
 #: The nodes that run pods of jobs; the first node is the control plane.
 WORKERS = (f"{NAME}-worker", f"{NAME}-worker2")
+#: The folder in which they see archives of images.
+IMAGES = "/images"
 
 
 def kubeconfig() -> Path:
@@ -127,6 +130,11 @@ def audit_log() -> Path:
     return state() / "kind-audit" / "audit.log"
 
 
+def images_folder() -> Path:
+    """Return the folder of this machine that the worker nodes see as IMAGES."""
+    return state() / "kind-images"
+
+
 def load(wanted: Iterable[str]) -> None:
     """Load the replacements of these public images into the worker nodes, where no registry has them."""
     wanted = tuple(wanted)
@@ -162,12 +170,18 @@ def load_images(*wanted: images.Image) -> None:
 
 def _load_archive(wanted: list[images.Image]) -> None:
     """Load images that are made of layers into the worker nodes."""
-    archive = state() / "images.tar"
+    archive = images_folder() / "images.tar"
     _check_disk({layer for image in wanted for layer in image.layers})
     with step(f"loading {', '.join(image.name for image in wanted)}"):
         archives.write(archive, wanted)
-        _kind("load", "image-archive", archive, "--name", NAME, "--nodes", ",".join(WORKERS))
+        side_by_side(*(partial(_import, node, archive.name) for node in WORKERS))
         archive.unlink()
+
+
+def _import(node: str, archive: str) -> None:
+    """Import an archive that the node sees itself: `kind load` sends it through docker, ctr and a stream of gRPC."""
+    command = ["ctr", "--namespace=k8s.io", "images", "import", "--local", "--digests", "--snapshotter=overlayfs"]
+    docker.docker("exec", node, *command, f"{IMAGES}/{archive}")
 
 
 def _programs() -> None:
@@ -210,8 +224,8 @@ def _load_built(reference: str) -> None:
 
 
 def _create() -> None:
-    written(state() / "audit-policy.yaml", AUDIT)  # kind.yaml names these three, from here
-    for folder in (audit_log().parent, state() / "kind-shared"):
+    written(state() / "audit-policy.yaml", AUDIT)  # kind.yaml names these four, from here
+    for folder in (audit_log().parent, state() / "kind-shared", images_folder()):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
     command = [binary("kind", "kind"), "create", "cluster", "--name", NAME, "--kubeconfig", kubeconfig()]

@@ -25,6 +25,11 @@ def test_the_audit_log_is_read_where_the_api_server_writes_it():
     assert kind.audit_log() == kind.state() / host / Path(inside).name
 
 
+def test_images_are_imported_from_where_the_workers_see_them():
+    mounts = dict(re.findall(r"hostPath: \./(\S+)\n +containerPath: (\S+)", CONFIGURATION))
+    assert mounts[kind.images_folder().name] == kind.IMAGES
+
+
 @pytest.fixture
 def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file with the arguments of each call of kind, which is there and has a cluster."""
