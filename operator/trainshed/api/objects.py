@@ -24,7 +24,7 @@ class Phase(StrEnum):
 
 
 class TerminatedState(msgspec.Struct, frozen=True):
-    """A terminated run of a container. Some runtimes give 1970 as the start of a run that never started."""
+    """A terminated run of a container. Some runtimes give 1970 as the start of one that never did: see `start_of`."""
 
     exit_code: int
     started: datetime | None = None
@@ -53,6 +53,11 @@ class Container(msgspec.Struct, frozen=True):
     finished: datetime | None = None
     waiting: bool = False
     before: TerminatedState | None = None
+
+
+def start_of(run: Container | TerminatedState) -> datetime | None:
+    """Return when a container, or its run before, started; None if it did not, or if that is not known."""
+    return run.started if run.started and run.started.timestamp() > 0 else None
 
 
 def _has_only_run(container: Container) -> bool:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from trainshed.api.job import RestartPolicy
-from trainshed.api.objects import Container, NodeReport, Phase, Pod
+from trainshed.api.objects import Container, NodeReport, Phase, Pod, start_of
 from trainshed.api.status import FREE, Failure
 
 from .messages.phrases import ended_early
@@ -255,9 +255,9 @@ def culprit(pod: Pod, framework_container: str) -> Container | None:
 
 
 def began(pod: Pod, framework_container: str) -> datetime | None:
-    """Return when the container that decides the pod started, None if that is not known: runtimes may say 1970."""
-    started = ended.started if (ended := culprit(pod, framework_container)) else None
-    return started if started and started.timestamp() > 0 else None
+    """Return when the container that decides the pod started, None if that is not known."""
+    ended = culprit(pod, framework_container)
+    return start_of(ended) if ended else None
 
 
 def nodes_to_read(found: Iterable[Failure], known: Mapping[str, NodeReport]) -> tuple[str, ...]:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from enum import IntEnum
 
-from trainshed.api.coerce import EARLIEST
 from trainshed.api.job import Replica
-from trainshed.api.objects import Container, Phase, Pod
+from trainshed.api.objects import Container, Phase, Pod, start_of
 from trainshed.api.status import Failure
 from trainshed.api.time_spent import JobPhase
 
@@ -151,13 +150,8 @@ def _initialized(pod: Pod, scheduled: datetime) -> datetime | None:
 def _runs(own: Container) -> Iterator[tuple[datetime, datetime | None]]:
     """Yield begin and end of the last run of a container before this one, and of this one."""
     if own.before and own.before.finished:
-        yield _begin(own.before.started, own.before.finished), own.before.finished
+        yield start_of(own.before) or own.before.finished, own.before.finished
     if own.exit_code is not None and own.finished:
-        yield _begin(own.started, own.finished), own.finished
+        yield start_of(own) or own.finished, own.finished
     elif own.exit_code is None and own.started and not own.waiting:
         yield own.started, None
-
-
-def _begin(started: datetime | None, finished: datetime) -> datetime:
-    """Return when a run began; some runtimes give 1970 for one that never did."""
-    return started if started and started > EARLIEST else finished

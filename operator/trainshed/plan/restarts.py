@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from trainshed.api.coerce import LARGEST
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import Replica, RestartPolicy, RestartScope
-from trainshed.api.objects import Phase, Pod
+from trainshed.api.objects import Phase, Pod, start_of
 from trainshed.api.status import MAX_RECENT_RESTARTS, ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
 
 from . import failures
@@ -397,4 +397,4 @@ def _with_recovery(facts: Facts, restart: Restart) -> Restart:
 
 def _started(facts: Facts, pod: Pod) -> datetime | None:
     own = facts.own_container(pod)
-    return own.started if own else None
+    return start_of(own) if own else None

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from trainshed.api import gang
 from trainshed.api.framework import StartOrder
 from trainshed.api.indexes import Indexes
-from trainshed.api.objects import Pod
+from trainshed.api.objects import Pod, start_of
 from trainshed.api.replicas import NONE, Replicas
 from trainshed.api.status import MAX_SHORT_NAME_BYTES, Waiting
 
@@ -117,7 +117,7 @@ def _ends(pod: Pod) -> datetime | None:
 def _starts(pod: Pod) -> list[datetime]:
     """Return when the containers started that run or have failed before, but for sidecars."""
     begun = (item for item in pod.containers if not item.sidecar and (item.exit_code is None or item.exit_code))
-    times = (item.started or (item.before.started if item.before else None) for item in begun)
+    times = (start_of(item) or (start_of(item.before) if item.before else None) for item in begun)
     return [time for time in times if time]
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from trainshed.api import coerce, foreign_text
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import QUEUE_LABEL, Document, Replica
-from trainshed.api.objects import Container, Phase, Pod
+from trainshed.api.objects import Container, Phase, Pod, start_of
 from trainshed.api.status import (
     MAX_SHORT_NAME_BYTES,
     MAX_WAITING,
@@ -321,8 +321,7 @@ def _crash_loop(container: Container, now: datetime) -> Problem | None:
     last = replica_failures.last_end(container)
     if last is None or last.finished is None or container.exit_code == 0:
         return None
-    began = last.started or coerce.EARLIEST  # which runtimes say of one that has never run
-    brief = began <= coerce.EARLIEST or last.finished - began < BACKOFF_RESET
+    brief = last.finished - (start_of(last) or last.finished) < BACKOFF_RESET
     known = brief and container.restarts >= CRASH_LOOP_RESTARTS
     backing_off = container.reason == CRASH_LOOP or (known and container.reason not in IMAGE_REASONS)
     until = container.started + CRASH_LOOP_END if container.started and container.exit_code is None else None

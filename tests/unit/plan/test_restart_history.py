@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from support.builders import a_job, a_pod, at, plan_for, pods_of, replace, run_policy, running
+from trainshed.api.coerce import EARLIEST
 from trainshed.api.job import Job
 from trainshed.api.status import Restart, Status
 
@@ -27,6 +28,11 @@ def recreated(job: Job, started: float, *others, attempt=1):
 
 def begun(pod, started: float):
     return tuple(replace(container, started=at(started)) for container in pod.containers)
+
+
+def _in_1970(pod):
+    """Return the containers as runtimes report them that have no start time."""
+    return tuple(replace(container, started=EARLIEST) for container in pod.containers)
 
 
 def test_a_restart_is_remembered_with_its_cause():
@@ -95,6 +101,8 @@ def test_the_time_is_left_open_if_nobody_can_tell_it():
     status = after(DDP, killed(**TORCH))
     unknown = [replace(pod, attempt=1, containers=()) for pod in pods_of(DDP)]
     assert plan_for(DDP, *unknown, status=status, now=at(30)).status.recent_restarts[0].recovery_seconds is None
+    in_1970 = [replace(pod, attempt=1, containers=_in_1970(pod)) for pod in pods_of(DDP)]
+    assert plan_for(DDP, *in_1970, status=status, now=at(30)).status.recent_restarts[0].recovery_seconds is None
     smaller = a_job("PyTorchJob", master=1, worker=1, restart="ExitCode")
     assert (
         plan_for(smaller, *recreated(smaller, 24), status=status, now=at(30)).status.recent_restarts[0].recovery_seconds

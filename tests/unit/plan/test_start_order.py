@@ -8,8 +8,9 @@ from support import reported
 from support.builders import FRAMEWORKS, a_job, a_pod, at, made, message, plan_for, replace, seen
 from trainshed.api import parse
 from trainshed.api.actions import LostPod
+from trainshed.api.coerce import EARLIEST
 from trainshed.api.framework import JobDefaults
-from trainshed.api.objects import Container
+from trainshed.api.objects import Container, TerminatedState
 from trainshed.api.status import ConditionType, Waiting
 from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1
 from trainshed.plan import plan
@@ -18,6 +19,8 @@ from trainshed.plan.start_order import gated_replicas
 
 JOB = a_job("XGBoostJob", master=1, worker=2)
 WORKERS = ["worker-0", "worker-1"]
+#: As of containerd, which gives 1970 as the start of a command that it cannot find.
+NEVER_BEGAN = TerminatedState(128, EARLIEST, at(5), "StartError")
 
 
 def waiting(*pods, job=JOB, **fields):
@@ -96,6 +99,7 @@ def test_the_order_yields_to_a_gang_that_the_user_has_made(metadata, spec, marke
         ),
         (master(node="a", containers=(Container("mesh", init=True, sidecar=True, started=at(1)), container())), None),
         (master("Running", node="a", started=20), 50),
+        (master(node="a", containers=(container(waiting=True, before=NEVER_BEGAN),)), None),
         (master("Running", node="a", created=None, containers=()), None),
     ],
 )

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from trainshed.api import coerce, foreign_text
 from trainshed.api.job import SINGLETON_ROLES, Document, Replica
-from trainshed.api.objects import Container, TerminatedState
+from trainshed.api.objects import Container, TerminatedState, start_of
 from trainshed.api.quantities import parse_quantity
 from trainshed.api.status import Failure
 from trainshed.plan.facts import Facts
@@ -75,7 +75,7 @@ def with_message(facts: Facts, replica: Replica, failure: Failure) -> Failure:
         failure,
         replica=str(replica),
         container=container,
-        ran=_duration(ended.started, failure.time) if ended else None,
+        ran=_duration(ended, failure.time) if ended else None,
         termination_message=words,
     )
     return replace(full, message=f"{_message(facts, replica, full)}{_of_node(facts, replica, full)}")
@@ -117,7 +117,7 @@ def last_run(facts: Facts, replica: Replica) -> Failure | None:
     full = Failure(
         pod.name, APPLICATION, run.reason or "Error", run.exit_code, pod.node, foreign_text.lines(run.message), time
     )
-    named = replace(full, replica=str(replica), ran=_duration(run.started, time))
+    named = replace(full, replica=str(replica), ran=_duration(run, time))
     return replace(named, message=_message(facts, replica, named))
 
 
@@ -226,11 +226,9 @@ def exited(code: int) -> str:
     return f"exited with code {code}" + (f" ({CODES[code]})" if code in CODES else "")
 
 
-def _duration(started: datetime | None, ended: datetime) -> int | None:
-    # A runtime that has no start time for a container reports 1970, or the year 1.
-    if started is None or started.timestamp() <= 0:
-        return None
-    return max(0, round((ended - started).total_seconds()))
+def _duration(run: Container | TerminatedState, ended: datetime) -> int | None:
+    started = start_of(run)
+    return max(0, round((ended - started).total_seconds())) if started else None
 
 
 def _limit(facts: Facts, replica: Replica, failure: Failure) -> str:
