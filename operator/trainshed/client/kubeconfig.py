@@ -324,8 +324,9 @@ def read_kubeconfig(path: Path) -> Section:
     except BadManifest:
         raise BadKubeconfig(f"{path} is not UTF-8 text") from None
     try:
-        # As for client-go, the last of two equal keys wins, and an empty file has no entries.
-        config = {} if (found := reader.document(text, unique=False)) is None else found
+        # As for client-go, the last of two equal keys wins, nothing after a line of --- counts, and an empty file has
+        # no entries.
+        config = {} if (found := reader.first_document(text, unique=False)) is None else found
     except BadManifest as error:
         raise BadKubeconfig(f"{path} is not valid YAML: syntax error in line {error.line}") from None
     if not isinstance(config, Mapping):

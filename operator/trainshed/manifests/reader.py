@@ -256,6 +256,11 @@ def document(content: str, first: int = 1, *, unique: bool = True, size: int = 0
     return _Values(first, unique=unique).value(root) if root else None
 
 
+def first_document(content: str, *, unique: bool = True) -> Value:
+    """Return the value of the first document of a file, as Go's Unmarshal does, which reads no more; see `document`."""
+    return document(*next(_chunks(content)), unique=unique)
+
+
 class _Values:
     """Makes values of nodes, in Go's order; the counts are those that limit aliases in Go."""
 

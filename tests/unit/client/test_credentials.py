@@ -345,6 +345,13 @@ def test_another_kind_of_proxy_is_an_error(tmp_path, url):
         find_credentials(kubeconfig(tmp_path, {}, {"proxy-url": url}))
 
 
+@pytest.mark.parametrize("rest", ["---\n", "---\nusers: [\n", "--- # more\nkind: List\n"])
+def test_what_follows_the_first_document_is_not_read(tmp_path, rest):
+    path = Path(kubeconfig(tmp_path, {"token": "t"}))
+    path.write_text(f"---\n{path.read_text()}\n{rest}")
+    assert find_credentials(str(path)).token == "t"
+
+
 def test_of_two_files_the_first_with_an_entry_counts_and_missing_and_empty_ones_are_left_out(tmp_path, monkeypatch):
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
