@@ -269,7 +269,7 @@ chaos-apiserver: venv ## Make the API server unavailable in three ways, and meas
 	$(call took,chaos-apiserver)
 
 .PHONY: mutants
-mutants: venv ## Seed bugs one at a time and report which tests detect them first. Takes half an hour. ALL=yes runs every suite (hours).
+mutants: venv venv-sdk ## Seed bugs one at a time and report which tests detect them first. Takes half an hour. ALL=yes runs every suite (hours).
 	@$(RUN) mutants --keep $(if $(ALL),--all-levels) $(if $(ONLY),--only $(ONLY))
 	$(call took,mutants)
 

@@ -11,7 +11,7 @@ import click
 
 from support.results import keep, place
 
-from .bugs import OWN, Bug, bugs, patched
+from .bugs import OWN, ROOT, Bug, bugs, patched
 from .trial import LEVELS, Unusable, copy, detected
 
 
@@ -25,7 +25,8 @@ def main(*, only: tuple[str, ...], levels: str, all_levels: bool, baseline: bool
     """Try seeded bugs."""
     chosen = tuple(level for level in LEVELS if str(level) in levels)
     found: dict[str, dict[str, str]] = {}
-    with TemporaryDirectory(prefix="trainshed-mutants-") as folder:
+    (ROOT / "build").mkdir(exist_ok=True)
+    with TemporaryDirectory(prefix="mutants-", dir=ROOT / "build") as folder:
         root = copy(Path(folder))
         if baseline and (test := " ".join(detected(root, level, None) for level in chosen).strip()):
             raise click.ClickException(f"{test} fails without any bug")

@@ -27,6 +27,7 @@ UNITS = {
     "operator/trainshed/crd.py": ("tests/unit/api", "hack/test_generate_manifests.py"),
     "operator/trainshed/process.py": ("tests/unit/controller",),
 }
+#: Where the tests on an API server are. Those of the first run for a bug that names none: all would take an hour.
 SERVER = ("tests/unit/client", "tests/integration")
 FAST, ON_SERVER = "not apiserver and not e2e and not bench", "apiserver"
 PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=line", "-rfE", "--hypothesis-seed=0")
@@ -40,7 +41,12 @@ class Unusable(Exception):
 
 
 def copy(target: Path) -> Path:
-    """Copy the files of the repository that git knows or would add, as they are now."""
+    """Copy the files of the repository that git knows or would add, and link the environment of v1's SDK.
+
+    The target is below the repository's own folder: the replicas of local runs do not see what is in /tmp.
+    """
+    if (sdk := ROOT / ".venv-sdk").exists():
+        (target / sdk.name).symlink_to(sdk)
     listing = ("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
     for name in subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0"):
         if (ROOT / name).is_file():
@@ -63,7 +69,7 @@ def _runs(level: int, bug: Bug | None) -> Iterator[tuple[Iterable[str], str]]:
     elif level == 2:
         yield ("tests/simulation",), FAST
     else:
-        yield tuple(path for path in hint if path.startswith(SERVER)) or SERVER, ON_SERVER
+        yield tuple(path for path in hint if path.startswith(SERVER)) or SERVER[:1], ON_SERVER
 
 
 def _run(root: Path, paths: Iterable[str], marker: str) -> str:
