@@ -65,7 +65,9 @@ def _runs(level: int, bug: Bug | None) -> Iterator[tuple[Iterable[str], str]]:
     hint = bug.hint if bug else ()
     if level == 1:
         parts = [unit for unit in UNITS if not bug or any(edit.file.startswith(unit) for edit in bug.edits)]
-        yield from ((paths, FAST) for paths in (hint, dict.fromkeys(p for part in parts for p in UNITS[part])) if paths)
+        units = dict.fromkeys(path for part in parts for path in UNITS[part])
+        # Local runs and long simulations wait for most of their time: one process would need half an hour for all.
+        yield from ((paths, marker) for paths, marker in ((hint, FAST), (units, f"{FAST} and not slow")) if paths)
     elif level == 2:
         yield ("tests/simulation",), FAST
     else:
