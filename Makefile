@@ -202,7 +202,7 @@ sizes: venv ## Print the lines of the product, the tests and hack by family. Fai
 
 .PHONY: test-fast
 test-fast: venv ## Run unit tests and simulations, and check branch coverage unless COVERAGE is empty. Takes minutes, needs no cluster.
-	$(if $(COVERAGE),$(PY) -m pytest -q -n auto $(FAST) $(COVERAGE) $(COUNTED))
+	@$(if $(COVERAGE),$(PY) -m pytest -q -n auto $(FAST) $(COVERAGE) $(COUNTED))
 	$(PY) -m pytest -q -n auto $(FAST) $(if $(COVERAGE),$(addprefix --ignore=,$(COUNTED)))
 	$(call took,test-fast)
 

@@ -25,7 +25,7 @@ def main(*, only: tuple[str, ...], levels: str, all_levels: bool, baseline: bool
     """Try seeded bugs."""
     chosen = tuple(level for level in LEVELS if str(level) in levels)
     found: dict[str, dict[str, str]] = {}
-    (ROOT / "build").mkdir(exist_ok=True)
+    (ROOT / "build").mkdir(exist_ok=True)  # the replicas of local runs do not see what is in /tmp
     with TemporaryDirectory(prefix="mutants-", dir=ROOT / "build") as folder:
         root = copy(Path(folder))
         if baseline and (test := " ".join(detected(root, level, None) for level in chosen).strip()):

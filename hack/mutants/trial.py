@@ -27,8 +27,9 @@ UNITS = {
     "operator/trainshed/crd.py": ("tests/unit/api", "hack/test_generate_manifests.py"),
     "operator/trainshed/process.py": ("tests/unit/controller",),
 }
-#: Where the tests on an API server are. Those of the first run for a bug that names none: all would take an hour.
-SERVER = ("tests/unit/client", "tests/integration")
+#: The tests on an API server that run for a bug that names none, as all would take an hour; and where all of them are.
+CLIENT = "tests/unit/client"
+SERVER = (CLIENT, "tests/integration")
 FAST, ON_SERVER = "not apiserver and not e2e and not bench", "apiserver"
 PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=line", "-rfE", "--hypothesis-seed=0")
 #: Seconds that one run may take.
@@ -41,10 +42,7 @@ class Unusable(Exception):
 
 
 def copy(target: Path) -> Path:
-    """Copy the files of the repository that git knows or would add, and link the environment of v1's SDK.
-
-    The target is below the repository's own folder: the replicas of local runs do not see what is in /tmp.
-    """
+    """Copy the files of the repository that git knows or would add, and link the environment of v1's SDK."""
     if (sdk := ROOT / ".venv-sdk").exists():
         (target / sdk.name).symlink_to(sdk)
     listing = ("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
@@ -66,12 +64,14 @@ def _runs(level: int, bug: Bug | None) -> Iterator[tuple[Iterable[str], str]]:
     if level == 1:
         parts = [unit for unit in UNITS if not bug or any(edit.file.startswith(unit) for edit in bug.edits)]
         units = dict.fromkeys(path for part in parts for path in UNITS[part])
-        # Local runs and long simulations wait for most of their time: one process would need half an hour for all.
-        yield from ((paths, marker) for paths, marker in ((hint, FAST), (units, f"{FAST} and not slow")) if paths)
+        if hint:
+            yield hint, FAST
+        if units:  # local runs and long simulations mostly wait: one process would need half an hour for all
+            yield units, f"{FAST} and not slow"
     elif level == 2:
         yield ("tests/simulation",), FAST
     else:
-        yield tuple(path for path in hint if path.startswith(SERVER)) or SERVER[:1], ON_SERVER
+        yield tuple(path for path in hint if path.startswith(SERVER)) or (CLIENT,), ON_SERVER
 
 
 def _run(root: Path, paths: Iterable[str], marker: str) -> str:

@@ -59,10 +59,7 @@ class Indexes(msgspec.Struct, frozen=True):
         return chain.from_iterable([range(first, last + 1) for first, last in self.ranges])
 
     def __len__(self) -> int:
-        number = 0
-        for first, last in self.ranges:
-            number += last - first + 1
-        return number
+        return sum([last - first + 1 for first, last in self.ranges])
 
     def below(self, count: int) -> Indexes:
         """Return the indexes that are smaller than `count`."""

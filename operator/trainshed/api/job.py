@@ -280,10 +280,7 @@ class Job(msgspec.Struct, frozen=True):
     @property
     def size(self) -> int:
         """The number of replicas of all roles."""
-        number = 0
-        for group in self.groups:
-            number += group.count
-        return number
+        return sum([group.count for group in self.groups])
 
 
 class JobKey(msgspec.Struct, frozen=True, order=True):

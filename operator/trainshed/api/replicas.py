@@ -29,10 +29,7 @@ class Replicas(msgspec.Struct, frozen=True):
         return chain.from_iterable([map(Replica, repeat(role), indexes) for role, indexes in self.indexes])
 
     def __len__(self) -> int:
-        number = 0
-        for _, indexes in self.indexes:
-            number += len(indexes)
-        return number
+        return sum([len(indexes) for _, indexes in self.indexes])
 
     def __contains__(self, replica: Replica) -> bool:
         return replica.index in self.of(replica.role)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from trainshed.api.coerce import EARLIEST
 from trainshed.api.job import Document
 from trainshed.local.stored_objects import timestamp
 
@@ -14,8 +15,6 @@ CREATING: Document = {"waiting": {"reason": "ContainerCreating"}}
 INITIALIZING: Document = {"waiting": {"reason": "PodInitializing"}}
 #: The exit code of a container that was never started, as containerd reports it.
 NOT_STARTED = 128
-#: When containerd says that such a container was started.
-NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -72,7 +71,7 @@ class ContainerRecord:
         """Note that the container could not be started, which counts like a run, as for a kubelet."""
         self._try()
         self.end(NOT_STARTED, now, message, "StartError")
-        self.state["terminated"]["startedAt"] = timestamp(NEVER)
+        self.state["terminated"]["startedAt"] = timestamp(EARLIEST)  # as containerd does
 
     def end(self, code: int, now: datetime, message: str = "", reason: str = "") -> None:
         """Note that the container has ended."""

@@ -160,7 +160,7 @@ def of_job(facts: Facts, reason: str, message: str) -> Failure:
 
 def ending(facts: Facts, replica: Replica, failure: Failure) -> str:
     """Return how the replica ended, as a predicate, such as `could not be started (StartError)`."""
-    return _end(failure, _limit(facts, replica, failure))
+    return _end(failure, _limit(facts, replica, failure) if failure.reason == "OOMKilled" else "")
 
 
 def _message(facts: Facts, replica: Replica, failure: Failure) -> str:
@@ -177,16 +177,17 @@ def _message(facts: Facts, replica: Replica, failure: Failure) -> str:
 def _perhaps_because(facts: Facts, replica: Replica, failure: Failure) -> str:
     """Return what may have ended a container that was killed and of which the kubelet does not say why.
 
-    Only Events say whether a probe did. Of kills for too much memory, containerd 2.3 reported 6 of 70 as mere Errors on
+    Only Events say whether a probe did. Of kills for too much memory, containerd 2.3 reported 7 of 80 as mere Errors on
     a busy node: it had not read the cgroup's count before the kubelet asked. Where a rank is killed, Open MPI and MPICH
     end with 137 themselves, in whichever pod the rank was.
     """
-    by_signal = failure.kind == APPLICATION and failure.reason in ("", "Error") and failure.exit_code in TERMINATED
-    own = _template_of(facts, replica, failure) if by_signal else {}
+    if failure.kind != APPLICATION or failure.reason not in ("", "Error") or failure.exit_code not in TERMINATED:
+        return ""
+    own = _template_of(facts, replica, failure)
     found = [f"its {name} failed" for name in PROBES if own.get(name)][:1]
-    limit = _limit(facts, replica, failure)
-    if by_signal and failure.exit_code == SIGKILLED:
+    if failure.exit_code == SIGKILLED:
         found += [OF_RANK] if replica.role in SINGLETON_ROLES and not failure.container else []
+        limit = _limit(facts, replica, failure)
         found += [f"it used more memory than its limit of {limit}"] if limit else []
     return f"{PERHAPS} {', or '.join(found)}" if found else ""
 
