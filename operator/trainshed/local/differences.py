@@ -46,7 +46,7 @@ POD_FIELDS = {
     "priorityClassName": "no scheduler",
     "readinessGates": "a replica is ready once it runs",
     "resourceClaims": "no devices of claims",
-    "resources": "no limits for all containers of a pod together",
+    "resources": "each container may use as much as the pod",
     "runtimeClassName": "no container runtime",
     "schedulerName": "no scheduler",
     "schedulingGates": "no scheduler",

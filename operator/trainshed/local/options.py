@@ -13,6 +13,7 @@ from trainshed.api.framework import Framework, JobDefaults, child_name
 from trainshed.api.job import Document, Job
 from trainshed.local.runtimes.docker_cli import ENGINES
 from trainshed.memory.server import Server
+from trainshed.plan.messages.replica_failures import PROBES
 
 from . import pod_validation
 from .direction import Director
@@ -48,9 +49,6 @@ MOST = 2_000
 #: The parts of a run policy that would keep a job from running here, or remove it at the end.
 WITHOUT = ("suspend", "managedBy", "ttlSecondsAfterFinished")
 
-#: The probes for which a kubelet kills a container; no run has them.
-PROBES = ("livenessProbe", "startupProbe")
-
 
 class Refused(Exception):
     """The jobs cannot be run on this machine, or no longer; the message has a line for each reason."""
@@ -75,17 +73,18 @@ class LocalJob:
     def runnable(self) -> Document:
         """The document without what would keep the job from running here: suspend, managedBy and the TTL.
 
-        Nor has it what holds nothing here, and would be suspected when a container is killed.
+        Nor has it probes for which a kubelet kills a container: no run has them, but a message would suspect them.
         """
         spec, field = self.document["spec"], self.framework.field
         policy = {key: value for key, value in (spec.get("runPolicy") or {}).items() if key not in WITHOUT}
-        groups = {role: {**group, "template": _unsuspected(group["template"])} for role, group in spec[field].items()}
+        groups = {
+            role: {**group, "template": _without_probes(group["template"])} for role, group in spec[field].items()
+        }
         return {**self.document, "spec": {**spec, "runPolicy": policy, field: groups}}
 
 
-def _unsuspected(template: Document) -> Document:
-    """Return a template without probes of its containers, and without limits of the whole pod."""
-    spec = {key: value for key, value in template["spec"].items() if key != "resources"}
+def _without_probes(template: Document) -> Document:
+    spec = {**template["spec"]}
     for part in ("containers", "initContainers"):
         if found := spec.get(part):
             spec[part] = [{key: one[key] for key in one if key not in PROBES} for one in found]

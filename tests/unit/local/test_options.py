@@ -8,20 +8,16 @@ from trainshed.api.framework import JobDefaults
 from trainshed.cli.local_jobs import made
 
 PROBES = {"livenessProbe": {"exec": {"command": ["true"]}}, "startupProbe": {"exec": {"command": ["true"]}}}
-LIMITS = {"limits": {"memory": "4Gi"}}
 
 
-def test_what_holds_nothing_here_is_not_there_to_be_suspected_of_a_kill():
-    first = {"name": "first", "image": "x", "command": ["true"], "resources": LIMITS, **PROBES}
-    job = a_job("true", resources=LIMITS, initContainers=[first])
-    pod = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
-    pod["containers"][0] |= PROBES
-    job["spec"]["runPolicy"] = {"suspend": True, "backoffLimit": 3}
-    spec = made(job, rendering.rendered(job, "ml", JobDefaults()), "ml").runnable["spec"]
-    assert spec["runPolicy"] == {"backoffLimit": 3}
-    for group in spec["pytorchReplicaSpecs"].values():
-        found = group["template"]["spec"]
-        assert found["initContainers"] == [{key: first[key] for key in ("name", "image", "command", "resources")}]
-        assert found["containers"] == [{"name": "pytorch", "image": "x", "command": ["sh", "-c", "true"]}]
-        assert "resources" not in found
-        assert found["terminationGracePeriodSeconds"] == 1
+def test_only_what_keeps_a_job_from_running_and_probes_are_left_out():
+    limits = {"resources": {"limits": {"memory": "4Gi"}}}
+    containers = [{"name": name, "image": "x", "command": ["true"], **limits} for name in ("first", "pytorch", "side")]
+    job = a_job("true", initContainers=containers[:1], containers=containers[1:], hostIPC=True, **limits)
+    job["spec"]["runPolicy"] = {"backoffLimit": 3, "activeDeadlineSeconds": 60}
+    expected = made(job, rendering.rendered(job, "ml", JobDefaults()), "ml").runnable
+    assert expected["spec"].items() >= job["spec"].items()
+    for container in containers:
+        container.update(PROBES)
+    job["spec"]["runPolicy"] |= {"suspend": True, "managedBy": "example.com/other", "ttlSecondsAfterFinished": 5}
+    assert made(job, rendering.rendered(job, "ml", JobDefaults()), "ml").runnable == expected

@@ -81,6 +81,13 @@ def of_pod(spec: Document, of_node: Mapping[str, Decimal]) -> dict[str, Decimal]
     return {**of_node, **{name: amount for name, amount in limits.items() if amount}}
 
 
+def limits(container: Document, spec: Document) -> dict[str, str]:
+    """Return the limits of a container by resource; one without limits of CPU and memory has those of its whole pod."""
+    own = {name: str(amount) for name, amount in _part(container, "limits").items()}
+    without = [name for name in of_pod(spec, {}) if not _amount(container, "limits", name)]
+    return own | {name: str(_part(spec, "limits")[name]) for name in without}
+
+
 def as_lines(entries: Mapping[str, object]) -> str:
     """Return labels or annotations in the form of a file of the downward API."""
     return "\n".join(f"{key}={quoted(str(entries[key]))}" for key in sorted(entries, key=str.encode))

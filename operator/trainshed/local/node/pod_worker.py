@@ -28,7 +28,7 @@ from trainshed.local.stored_objects import Listener, job_name
 from trainshed.memory.strategies import DEFAULT_GRACE, bounded_grace
 
 from .container_output import ContainerOutput
-from .downward import NodeFacts
+from .downward import NodeFacts, limits
 from .environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, incomplete, of_fields
 from .images import Images
 from .pod_status import CREATING, INITIALIZING, NOT_STARTED, ContainerRecord, PodRecord
@@ -353,7 +353,6 @@ class PodWorker:
         with opened(self._folder) as folder:  # the container that ran before may have put a link in its place
             write(folder, log.name, b"", Creation(0o700, 0o666))
         named = {"HOSTNAME": host_name(self._pod)}  # which every runtime of a node sets
-        limits = (container.get("resources") or {}).get("limits") or {}
         return ContainerSpec(
             name=container["name"],
             image=str(container.get("image", "")),
@@ -363,7 +362,7 @@ class PodWorker:
             fields=of_fields(container) | (named.keys() - program.env.keys()),
             working_dir=str(container.get("workingDir") or ""),
             mounts=(*mounts(container, self._volumes, program.env), termination_log(container, log)),
-            limits={key: str(value) for key, value in limits.items()},
+            limits=limits(container, self._pod["spec"]),
             gpus=None if record.init else self._shared.gpus.take(self._pod["metadata"]["uid"], container),
         )
 

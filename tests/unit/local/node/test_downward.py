@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from trainshed.local.node.downward import as_lines, of_pod, resource_value
+from trainshed.local.node.downward import as_lines, limits, of_pod, resource_value
 
 NODE = {"cpu": Decimal("7.91"), "memory": Decimal(32_000_000_001), "ephemeral-storage": Decimal(10**11)}
 
@@ -50,8 +50,22 @@ def test_a_resource_is_rounded_up_in_units_of_its_divisor(resources, selector, v
 
 
 def test_the_limits_of_a_pod_are_those_of_its_containers_without_limits():
-    limits = of_pod({"resources": {"limits": {"memory": "1Gi", "nvidia.com/gpu": 1}}}, NODE)
-    assert limits == {**NODE, "memory": Decimal(1 << 30)}
+    found = of_pod({"resources": {"limits": {"memory": "1Gi", "nvidia.com/gpu": 1}}}, NODE)
+    assert found == {**NODE, "memory": Decimal(1 << 30)}
+
+
+@pytest.mark.parametrize(
+    ("own", "of_pod", "expected"),
+    [
+        ({}, {}, {}),
+        ({"nvidia.com/gpu": 1}, {"memory": "1Gi"}, {"nvidia.com/gpu": "1", "memory": "1Gi"}),
+        ({"memory": "64Mi"}, {"memory": "1Gi", "cpu": 2}, {"memory": "64Mi", "cpu": "2"}),
+        ({"memory": 0}, {"memory": "1Gi", "cpu": 0}, {"memory": "1Gi"}),
+        ({}, {"hugepages-2Mi": "8Mi"}, {}),
+    ],
+)
+def test_a_container_without_limits_of_cpu_and_memory_has_those_of_its_pod(own, of_pod, expected):
+    assert limits({"resources": {"limits": own}}, {"resources": {"limits": of_pod}}) == expected
 
 
 def test_labels_are_sorted_lines_with_the_escapes_of_go():

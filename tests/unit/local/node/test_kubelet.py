@@ -323,21 +323,6 @@ def test_a_container_ends_when_the_runtime_says_so(tmp_path):
     play(tmp_path, test)
 
 
-def test_gpus_are_split_among_pods(tmp_path):
-    limits = {"resources": {"limits": {"nvidia.com/gpu": 2}}}
-
-    async def test(node: Node) -> None:
-        for name in ("pod", "second", "third"):
-            await node.create({"command": ["train"], **limits}, name=name)
-        found = [item.spec.visible_gpus["CUDA_VISIBLE_DEVICES"] for item in node.runtime.started]
-        assert found == ["0,1", "2,3", "4"]
-        await node.end(0)
-        await node.create({"command": ["train"], **limits}, name="fourth")
-        assert node.runtime.started[-1].spec.visible_gpus == {"CUDA_VISIBLE_DEVICES": "0,1"}
-
-    play(tmp_path, test, gpus=(0, 1, 2, 3, 4))
-
-
 def test_a_changed_config_map_changes_in_the_volume(tmp_path):
     async def test(node: Node) -> None:
         node.cluster.apply(a_map(key="before"))
@@ -389,11 +374,3 @@ def test_a_part_of_a_volume_below_a_file_is_a_wrong_configuration(tmp_path):
         assert node.state()["state"]["waiting"]["reason"] == "CreateContainerConfigError"
 
     play(tmp_path, test)
-
-
-def test_gpus_are_counted_as_quantities(tmp_path):
-    async def test(node: Node) -> None:
-        await node.create({"command": ["train"], "resources": {"limits": {"nvidia.com/gpu": "1k"}}})
-        assert node.runtime.started[0].spec.gpus == "0,1"
-
-    play(tmp_path, test, gpus=(0, 1))
