@@ -139,7 +139,7 @@ class Executor:
         self._cache = cache
         self._recorder = recorder
         self._metrics = metrics
-        self._writes, self._deletions, self._plan_checks = RepeatedWrites(), Deletions(), PlanChecks(plan)
+        self._writes, self._deletions, self._plan_checks = RepeatedWrites(_words), Deletions(), PlanChecks(plan)
         self.updates = DependentDebounce()
 
     def step_down(self) -> None:
@@ -197,35 +197,36 @@ class Executor:
 
     async def _run(self, snapshot: Snapshot, action: Action, record: _Record) -> None:
         try:
-            await self._try(snapshot, action, record)
-        except Withdrawn:  # it is planned again, if it is still wanted
-            return
-
-    async def _try(self, snapshot: Snapshot, action: Action, record: _Record) -> None:
-        try:
-            self._writes.require_lasting(snapshot, action, _words(action))
+            self._writes.require_lasting(snapshot, action)
             is_contested = self._writes.is_contested(snapshot, action)
             await self._do(snapshot, await self._without_version(snapshot, action) if is_contested else action)
-        except ApiError as failure:
-            if isinstance(action, DeleteJob) and isinstance(failure, NotFound):
-                raise  # another has deleted it
-            error = self._writes.failed(snapshot, action, failure, _words(action))
-            if isinstance(error, Altered) and error.pod:
-                self._cache.left_pods.spoiled(error.pod)
-            if isinstance(error, LabelRemoved) and isinstance(action, CreatePod):
-                self._cache.left_pods.sought(snapshot, action.name, error.pod)
-            self._cache.left_pods.found(await release_unselected(self._client, error))
-            self._metrics.count_action(snapshot, action, success=False)
-            record.failures.extend(_failure_events(snapshot, action, error))
-            if not isinstance(error, Reverted) or stops_others(action, error):
-                raise error from error.__cause__
-            record.reverted.append(error)
+        except Withdrawn:  # it is planned again, if it is still wanted
+            return
+        except ApiError as error:
+            with suppress(Withdrawn):
+                await self._failed(snapshot, action, record, error)
             return
         self._writes.wrote(snapshot, action)
         if isinstance(action, UpdateDependent):
             self.updates.wrote(snapshot.job.key, action)
         self._metrics.count_action(snapshot, action, success=True)
         record.done.append(action)
+
+    async def _failed(self, snapshot: Snapshot, action: Action, record: _Record, failure: ApiError) -> None:
+        """Note that an action has failed; raises the error that counts, unless it is one that stops no other action."""
+        if isinstance(action, DeleteJob) and isinstance(failure, NotFound):
+            raise failure  # another has deleted it
+        error = self._writes.failed(snapshot, action, failure)
+        if isinstance(error, Altered) and error.pod:
+            self._cache.left_pods.spoiled(error.pod)
+        if isinstance(error, LabelRemoved) and isinstance(action, CreatePod):
+            self._cache.left_pods.sought(snapshot, action.name, error.pod)
+        self._cache.left_pods.found(await release_unselected(self._client, error))
+        self._metrics.count_action(snapshot, action, success=False)
+        record.failures.extend(_failure_events(snapshot, action, error))
+        if not isinstance(error, Reverted) or stops_others(action, error):
+            raise error from error.__cause__
+        record.reverted.append(error)
 
     async def _without_version(self, snapshot: Snapshot, action: Action) -> Action:
         """Return the action without the version that it requires: others change the object all the time.
@@ -339,7 +340,7 @@ def _failure_events(snapshot: Snapshot, action: Action, error: ApiError) -> Iter
 
 def _words(action: Action) -> tuple[str, str]:
     traits = TRAITS[type(action)]
-    if isinstance(action, (CreateDependent, UpdateDependent, DeleteDependent)):
+    if not traits.noun and isinstance(action, (CreateDependent, UpdateDependent, DeleteDependent)):
         return traits.verb, action.resource.kind
     return traits.verb, traits.noun
 

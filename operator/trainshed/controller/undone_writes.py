@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TypeAlias
 
 import msgspec
@@ -17,6 +18,7 @@ from trainshed.api.actions import (
     CreateSshSecret,
     DeleteDependent,
     DeleteJob,
+    DeletePod,
     DeleteService,
     ReleasePod,
     Snapshot,
@@ -41,13 +43,18 @@ CONFLICTS = 8
 #: others change the object faster than it can be read and written.
 CONTESTED = 3
 DELETIONS = (DeleteDependent, DeleteService)
+#: Restarts and false starts hold back what is repeated of these.
+OF_PODS = (CreatePod, DeletePod)
 #: The namespace of what is written, and what it is.
 Target: TypeAlias = tuple[str, Hashable]
 
 
 class _Write(msgspec.Struct, frozen=True):
+    """A write; how often in a row it has been undone, and how many writes in a row it is the last of."""
+
     content: object
     undone: int
+    number: int
     at: float
 
 
@@ -55,13 +62,14 @@ class UndoneWrites:
     """The last write to each object, and how often in a row it was made again.
 
     A write is `undone` if the next one to its target is the same: nothing of the operator has changed it in between.
-    `free` is how often it is made again without waiting, and `longest` the most seconds that it waits. Times are in
-    seconds; a clock that is set back makes no write wait longer. If there are too many, those of the namespace that has
-    the most of them are forgotten.
+    `free` is how often it is made again without waiting, and `longest` the most seconds that it waits. After `often`
+    writes in a row the next one waits whatever it is. Times are in seconds; a clock that is set back makes none wait
+    longer. If there are too many, those of the namespace that has the most of them are forgotten.
     """
 
-    def __init__(self, free: int = ONCE, longest: float = LONGEST) -> None:
+    def __init__(self, free: int = ONCE, longest: float = LONGEST, often: int = sys.maxsize) -> None:
         self._free = free
+        self._often = often
         self._longest = longest
         self._last: dict[str, OrderedDict[Target, _Write]] = {}
         #: How many writes are remembered.
@@ -69,20 +77,23 @@ class UndoneWrites:
 
     def wait(self, target: Target, content: object, now: float) -> float:
         """Return the seconds for which this write has to wait, at most 0 if it need not."""
-        last = self._find(target)
-        times = _times(last, content, now)
-        if times <= self._free or last is None:
+        last = _recent(self._find(target), now)
+        if last is None:
             return 0.0
-        return min(FIRST * float(1 << min(times - self._free - 1, 30)), self._longest) - abs(now - last.at)
+        beyond = max(_times(last, content) - self._free, last.number + 1 - self._often)
+        if beyond <= 0:
+            return 0.0
+        return min(FIRST * float(1 << min(beyond - 1, 30)), self._longest) - abs(now - last.at)
 
     def wrote(self, target: Target, content: object, now: float) -> None:
         """Remember a write that has to last."""
         known = self._last.get(target[0])
         if known is None:
             known = self._last[target[0]] = OrderedDict()
-        last = known.pop(target, None)
-        known[target] = _Write(content, _times(last, content, now), now)
-        self.number += last is None
+        before = known.pop(target, None)
+        self.number += before is None
+        last = _recent(before, now)
+        known[target] = _Write(content, _times(last, content), last.number + 1 if last else 1, now)
         self._forget_old(target[0], now)
         if self.number > MOST:
             for namespace in tuple(self._last):
@@ -93,7 +104,7 @@ class UndoneWrites:
 
     def times(self, target: Target, content: object, now: float) -> int:
         """Return how often this write has been undone in a row, 0 if the last one was another or is forgotten."""
-        return _times(self._find(target), content, now)
+        return _times(_recent(self._find(target), now), content)
 
     def last(self, target: Target) -> object:
         """Return the content of the last write, None if there is none."""
@@ -125,10 +136,13 @@ class UndoneWrites:
             self.forget(next(iter(found)))
 
 
-def _times(last: _Write | None, content: object, now: float) -> int:
+def _recent(last: _Write | None, now: float) -> _Write | None:
+    return last if last and abs(now - last.at) <= KEPT else None
+
+
+def _times(last: _Write | None, content: object) -> int:
     """Return how often a write has been undone in a row that follows the `last` one."""
-    is_same = last is not None and last.content == content and abs(now - last.at) <= KEPT
-    return last.undone + 1 if last and is_same else 0
+    return last.undone + 1 if last and last.content == content else 0
 
 
 class RepeatedWrites:
@@ -136,33 +150,35 @@ class RepeatedWrites:
 
     A creation is repeated if the object was created before for the same spec of the job, whatever was done to it in
     between: others may have deleted it, or have made of it what the operator deletes itself.
+
+    `words` says of an action what it does, to what, such as `created` and `Service`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, words: Callable[[Action], tuple[str, str]]) -> None:
+        self._words = words
         self._written, self._conflicts = UndoneWrites(), UndoneWrites(free=CONFLICTS - 1)
-        self._created, self._created_often = UndoneWrites(), UndoneWrites(free=OFTEN - 1)
+        self._created = UndoneWrites(often=OFTEN)
 
     def clear(self) -> None:
         """Forget what was written."""
-        for known in (self._written, self._conflicts, self._created, self._created_often):
+        for known in (self._written, self._conflicts, self._created):
             known.clear()
 
-    def require_lasting(self, snapshot: Snapshot, action: Action, words: tuple[str, str]) -> None:
+    def require_lasting(self, snapshot: Snapshot, action: Action) -> None:
         """Raise `Reverted` if the last tries of the same write were of no use, and the next has to wait.
 
-        `words` are what it does, to what, such as `created` and `Service`.
         The deletion of a job is tried in any case: conflicts of it are over once the job is read.
         """
         if isinstance(action, DeleteJob):
             return
-        write, now = _write(snapshot, action), snapshot.now.timestamp()
+        write = _write(snapshot, action)
         if write and self._is_undone(*write, snapshot, action):
             was_deleted = _creates(action) and self._written.last(write[0]) in DELETIONS
-            raise Reverted(writes.undone(words, action.name, by_deletion=was_deleted), UNDONE)
-        if self._conflicts.number and self._conflicts.wait(*_try(snapshot, action), now) > 0:
-            raise _conflicting(action, words[1])
+            raise Reverted(writes.undone(self._words(action), action.name, by_deletion=was_deleted), UNDONE)
+        if self._conflicts.number and self._conflicts.wait(*_try(snapshot, action), snapshot.now.timestamp()) > 0:
+            raise self._conflicting(action)
 
-    def failed(self, snapshot: Snapshot, action: Action, error: ApiError, words: tuple[str, str]) -> ApiError:
+    def failed(self, snapshot: Snapshot, action: Action, error: ApiError) -> ApiError:
         """Remember a conflict; return the error that counts: `Reverted` if there was a conflict each time."""
         if not isinstance(error, Conflict):
             return error
@@ -170,7 +186,7 @@ class RepeatedWrites:
         self._conflicts.wrote(*tried, now)
         if isinstance(action, DeleteJob):
             return error
-        return _conflicting(action, words[1]) if self._conflicts.wait(*tried, now) > 0 else error
+        return self._conflicting(action) if self._conflicts.wait(*tried, now) > 0 else error
 
     def is_contested(self, snapshot: Snapshot, action: Action) -> bool:
         """Return whether the last CONTESTED tries of the same write each had a conflict."""
@@ -181,21 +197,25 @@ class RepeatedWrites:
     def wrote(self, snapshot: Snapshot, action: Action) -> None:
         """Remember a write that has succeeded."""
         if write := _write(snapshot, action):
-            now = snapshot.now.timestamp()
-            self._written.wrote(*write, now)
+            (target, content), now = write, snapshot.now.timestamp()
             if _creates(action):
-                self._created.wrote(write[0], snapshot.job.generation, now)
-                self._created_often.wrote(write[0], None, now)
+                self._written.forget(target)
+                self._created.wrote(target, snapshot.job.generation, now)
+            else:
+                self._written.wrote(target, content, now)
         if self._conflicts.number:
             self._conflicts.forget(_try(snapshot, action)[0])
 
     def _is_undone(self, target: Target, content: object, snapshot: Snapshot, action: Action) -> bool:
         """Return whether the last writes like this one were undone, and it has to wait."""
         now = snapshot.now.timestamp()
-        if not _creates(action):
-            return self._written.wait(target, content, now) > 0
-        generation = snapshot.job.generation
-        return max(self._created.wait(target, generation, now), self._created_often.wait(target, None, now)) > 0
+        if _creates(action):
+            return self._created.wait(target, snapshot.job.generation, now) > 0
+        return self._written.wait(target, content, now) > 0
+
+    def _conflicting(self, action: Action) -> Reverted:
+        name = "" if isinstance(action, DeleteJob) else action.name
+        return Reverted(writes.conflicting(self._words(action)[1], name), CONFLICTING)
 
 
 def stops_others(action: Action, error: ApiError) -> bool:
@@ -210,8 +230,10 @@ def _creates(action: Action) -> bool:
 def _write(snapshot: Snapshot, action: Action) -> tuple[Target, object] | None:
     """Return the object that an action writes and what it makes of it; None if others see to its repetitions.
 
-    These are pods, which restarts and false starts hold back, and objects that may exist already.
+    These are pods, and objects that may exist already.
     """
+    if isinstance(action, OF_PODS):
+        return None
     namespace, uid, content = snapshot.job.namespace, snapshot.job.uid, type(action)
     match action:
         case CreateService(name=name) | DeleteService(name=name):
@@ -229,8 +251,3 @@ def _try(snapshot: Snapshot, action: Action) -> tuple[Target, object]:
     """Return the object that an action concerns and what it makes of it, whatever the version is that it expects."""
     name = "" if isinstance(action, DeleteJob) else action.name
     return _write(snapshot, action) or ((snapshot.job.namespace, (snapshot.job.uid, type(action), name)), None)
-
-
-def _conflicting(action: Action, noun: str) -> Reverted:
-    name = "" if isinstance(action, DeleteJob) else action.name
-    return Reverted(writes.conflicting(noun, name), CONFLICTING)
