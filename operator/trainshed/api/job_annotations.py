@@ -98,6 +98,8 @@ def asks_for_decisions(metadata: Mapping[str, Any]) -> bool:
 
 def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tuple[str, ...]]:
     """Parse the annotations; return their values and their problems. An invalid one has its default value."""
+    if ANNOTATIONS.keys().isdisjoint(annotations):
+        return JobAnnotations(), ()
     problems: list[str] = []
     scope = _choice(annotations, RESTART_SCOPE, problems)
     disruption = _choice(annotations, ON_DISRUPTION, problems)
