@@ -146,20 +146,38 @@ def parsed_spec(document: Document, framework: Framework, job_defaults: JobDefau
     texts = {role: _sorted_json(group.template or {}) for role, group in written.items()}
     known = [role for role in framework.roles if role in written]
     groups = tuple(_replicas(framework, spec, (role, texts[role]), written[role]) for role in known)
-    found = ParsedSpec(
+    policy, chosen = _policy(spec, framework, job_defaults), framework.options(spec, groups)
+    broken = violations(framework, ValidationInput(name, roles, spec))
+    bare = Job(
+        kind=framework.kind,
+        namespace=namespace,
+        name=name,
+        uid="",
+        version="",
+        generation=0,
+        deleting=False,
         groups=groups,
-        queued=any(_names_kueue(group.template.get("metadata")) for group in groups),
-        policy=_policy(spec, framework, job_defaults),
-        options=framework.options(spec, groups),
-        violations=violations(framework, ValidationInput(name, roles, spec)),
-        obstacles=_obstacles(framework, groups),
+        policy=policy,
+        options=chosen,
     )
-    if not found.violations:
-        provisional = assembled({"name": name, "namespace": namespace}, found, framework, job_defaults)
-        jobs = (replace(provisional, services=form) for form in ServiceForm)
-        invalid = ((one.services, framework.hooks.validate(one, job_defaults)) for one in jobs)
-        found = replace(found, invalid=tuple(pair for pair in invalid if pair[1]))
-    return replace(found, groups=_packed(groups)) if sum(map(len, texts.values())) > MAX_PARSED else found
+    return ParsedSpec(
+        policy=policy,
+        groups=_packed(groups) if sum(map(len, texts.values())) > MAX_PARSED else groups,
+        options=chosen,
+        queued=any(_names_kueue(group.template.get("metadata")) for group in groups),
+        violations=broken,
+        obstacles=_obstacles(framework, groups),
+        invalid=() if broken else _invalid(bare, framework, job_defaults),
+    )
+
+
+def _invalid(
+    bare: Job, framework: Framework, job_defaults: JobDefaults
+) -> tuple[tuple[ServiceForm, tuple[str, ...]], ...]:
+    """Return the problems that its kind finds in a job by its spec and its name, by the form of its Services."""
+    jobs = [replace(bare, services=form) for form in ServiceForm]
+    found = [(one.services, framework.hooks.validate(one, job_defaults)) for one in jobs]
+    return tuple([pair for pair in found if pair[1]])
 
 
 def _packed(groups: tuple[ReplicaGroup, ...]) -> tuple[ReplicaGroup, ...]:
