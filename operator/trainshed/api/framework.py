@@ -286,9 +286,11 @@ def own_container(known: FrameworkContainer, containers: Sequence[Document], mai
     It is the container with the name `main`, which the job gives, else with that of the framework, else the first. Pods
     have more containers, before and after it, if admission webhooks inject some: there it is found by its name.
     """
-    names = (main, known.name if known.by_name else "")
-    found = (container for name in names if name for container in containers if container.get("name") == name)
-    return next(found, containers[0] if containers else {})
+    for name in (main, known.name if known.by_name else ""):
+        for container in containers if name else ():
+            if container.get("name") == name:
+                return container
+    return containers[0] if containers else {}
 
 
 def child_name(job: Job, replica: Replica) -> str:
