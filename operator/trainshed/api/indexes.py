@@ -58,6 +58,9 @@ class Indexes(msgspec.Struct, frozen=True):
     def __iter__(self) -> Iterator[int]:
         return chain.from_iterable([range(first, last + 1) for first, last in self.ranges])
 
+    def __bool__(self) -> bool:
+        return bool(self.ranges)
+
     def __len__(self) -> int:
         return sum([last - first + 1 for first, last in self.ranges])
 

@@ -28,6 +28,9 @@ class Replicas(msgspec.Struct, frozen=True):
     def __iter__(self) -> Iterator[Replica]:
         return chain.from_iterable([map(Replica, repeat(role), indexes) for role, indexes in self.indexes])
 
+    def __bool__(self) -> bool:
+        return bool(self.indexes)
+
     def __len__(self) -> int:
         return sum([len(indexes) for _, indexes in self.indexes])
 
