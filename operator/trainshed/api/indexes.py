@@ -70,6 +70,8 @@ class Indexes(msgspec.Struct, frozen=True):
 
     def gaps(self, count: int) -> Indexes:
         """Return the indexes below `count` that are not in the set, which has none from `count` on."""
+        if not self.ranges:
+            return Indexes(((0, count - 1),)) if count else self
         edges = (-1, *(edge for found in self.ranges for edge in found), count)
         between = zip(edges[::2], edges[1::2], strict=True)
         return Indexes(tuple((before + 1, after - 1) for before, after in between if after - before > 1))

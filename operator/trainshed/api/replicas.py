@@ -71,6 +71,8 @@ def others(job: Job, replicas: Iterable[Replica]) -> Replicas:
 
 def replicas_by_name(job: Job, names: Collection[str]) -> Mapping[str, Replica]:
     """Return those replicas of a job whose pods have one of these names, by name."""
+    if not names:
+        return {}
     if job.size > REPLICAS_PER_NAME * len(names):
         return _parsed(job, names)
     known = _by_name(job.name, tuple((group.role, group.count) for group in job.groups))
