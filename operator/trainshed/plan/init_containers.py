@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from itertools import count
 from typing import Any
 
@@ -17,7 +17,7 @@ NON_ROOT = 65532
 
 
 def fitted(
-    spec: Document, own: Document, containers: Iterable[Document], needs: tuple[tuple[str, str], ...]
+    spec: Document, own: Document, containers: Collection[Document], needs: tuple[tuple[str, str], ...]
 ) -> list[Document]:
     """Return the containers with the security context and the resources of the framework's, and names of their own.
 
@@ -25,6 +25,8 @@ def fitted(
     requests and limits instead. Containers that bring resources keep them. Where the whole pod has resources, the
     others have none.
     """
+    if not containers:
+        return []
     taken = {part.get("name") for field in ("containers", "initContainers") for part in spec.get(field) or ()}
     resources = _resources(own, dict(needs))
     found: list[Document] = []
