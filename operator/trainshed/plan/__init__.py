@@ -100,11 +100,11 @@ def _pods_to_verify(facts: Facts, rule: Rule) -> tuple[str, ...]:
     unwatched = unwatched_pods(facts) if rule not in _RESTARTS or facts.job.queued else ()
     if rule not in _RESTARTS:
         return unwatched
-    known, missing = tuple(dict.fromkeys((*pods_to_verify(facts), *unwatched))), missing_pods(facts)
+    known = dict.fromkeys((*pods_to_verify(facts), *unwatched))
     # Most missing pods have not been created yet: without a failure there is nothing to check.
-    if not missing or restarts.failure_group(facts) is None:
-        return known
-    return tuple(dict.fromkeys((*known, *missing)))
+    if restarts.failure_group(facts) is None:
+        return tuple(known)
+    return tuple(known | dict.fromkeys(missing_pods(facts)))
 
 
 def _events_to_read(facts: Facts) -> str:
