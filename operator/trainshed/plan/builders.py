@@ -222,9 +222,9 @@ def _away_from(nodes: tuple[str, ...], affinity: Document) -> Document:
 def _container(container: Document, variables: tuple[Variable, ...]) -> dict[str, Any]:
     env = container.get("env") or []
     set_by_user = {entry.get("name") for entry in env}
-    own = [
-        _entry(variable) for variable in variables if not (variable.user_overridable and variable.name in set_by_user)
-    ]
+    if set_by_user:
+        variables = tuple(one for one in variables if not (one.user_overridable and one.name in set_by_user))
+    own = list(map(_entry, variables))
     return {**TERMINATION_MESSAGE, **container} | ({"env": [*env, *own]} if own else {})
 
 
@@ -236,9 +236,11 @@ def _entry(variable: Variable) -> dict[str, Any]:
 
 def _open_port(framework: Framework, group: ReplicaGroup, spec: Document, container: dict[str, Any]) -> None:
     """Declare the framework's port, unless it is declared; on the network of the node no container may share it."""
-    own, others = framework.container, (*spec["containers"], *(spec.get("initContainers") or ()))
+    own = framework.container
     if ports.has_own(ports.declared(container), own):
         return
-    if spec.get("hostNetwork") and any(ports.has_number(ports.declared(part), group.port) for part in others):
-        return
+    if spec.get("hostNetwork"):
+        others = (*spec["containers"], *(spec.get("initContainers") or ()))
+        if any(ports.has_number(ports.declared(part), group.port) for part in others):
+            return
     container["ports"] = [*(container.get("ports") or ()), {"name": own.port_name, "containerPort": group.port}]

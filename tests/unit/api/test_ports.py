@@ -95,13 +95,14 @@ def test_a_reported_job_gets_ports_that_the_api_server_accepts(name, pod, servic
     assert rendered(document) == (pod, service)
 
 
-def test_on_the_network_of_the_node_a_port_of_another_container_is_not_declared_again():
-    document = with_ports(hostNetwork=True)
-    sidecar = {"name": "proxy", "image": "proxy", "ports": [{"containerPort": 2222}]}
+@pytest.mark.parametrize(
+    ("number", "host", "is_declared"), [(2222, True, False), (2223, True, True), (2222, False, True)]
+)
+def test_on_the_network_of_the_node_a_port_of_another_container_is_not_declared_again(number, host, is_declared):
+    document = with_ports(hostNetwork=host)
+    sidecar = {"name": "proxy", "image": "proxy", "ports": [{"containerPort": number}]}
     pod_spec(document, "Worker")["containers"].append(sidecar)
-    assert rendered(document)[0] == []
-    del pod_spec(document, "Worker")["hostNetwork"]
-    assert rendered(document)[0] == [{"name": "tfjob-port", "containerPort": 2222}]
+    assert rendered(document)[0] == ([{"name": "tfjob-port", "containerPort": 2222}] if is_declared else [])
 
 
 def test_unnamed_ports_get_names_of_their_own():
