@@ -94,13 +94,15 @@ DELETED_GROUP = ActionEvents(f"Delete{POD_GROUP}", f"Deleted {POD_GROUP}", "Erro
 
 def action_events(snapshot: Snapshot, action: Action) -> ActionEvents | None:
     """Return the Events of an action, or None for an action without Events."""
+    if found := ACTION_EVENTS.get(type(action)):
+        return found
     match action:
         case DeleteDependent() if action.resource.kind == POD_GROUP:
             return DELETED_GROUP
         case DeleteJob():
             reason = snapshot.framework.naming.ttl_event_reason.removeprefix("Successful")
             return ActionEvents(reason, "Deleted job", "Error deleting")
-    return ACTION_EVENTS.get(type(action))
+    return None
 
 
 def success_events(snapshot: Snapshot, actions: Iterable[Action]) -> dict[Event, list[str]]:
