@@ -17,6 +17,8 @@ def postponed(facts: Facts) -> dict[Replica, datetime]:
 
     The first deletion costs nothing. What is known of them is lost with the operator's process; then they begin again.
     """
+    if not facts.snapshot.lost_pods:
+        return {}
     ends = {
         replica: pod.time + timedelta(seconds=backoff_seconds(facts.job.uid, pod.count))
         for replica, pod in facts.once(lost).items()
@@ -27,7 +29,5 @@ def postponed(facts: Facts) -> dict[Replica, datetime]:
 def lost(facts: Facts) -> dict[Replica, LostPod]:
     """Return the missing replicas whose pods were lost."""
     gone = {item.name: item for item in facts.snapshot.lost_pods}
-    if not gone:
-        return {}
     found = replicas_by_name(facts.job, gone.keys())
     return {replica: gone[name] for name, replica in found.items() if replica in facts.missing}

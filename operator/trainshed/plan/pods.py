@@ -59,7 +59,7 @@ def create_missing(facts: Facts) -> tuple[Action, ...]:
     if waiting or (facts.scope is RestartScope.JOB and _remnants(facts)) or pods_to_verify(facts):
         return _services_of_pods(facts)
     gated, postponed = start_order.gated_replicas(facts), false_starts.postponed(facts)
-    free = facts.missing.only(set(facts.missing.roles).difference(gated.roles))
+    free = facts.missing.only(set(facts.missing.roles).difference(gated.roles)) if gated else facts.missing
     wanted = list(islice((replica for replica in free if replica not in postponed), _part(facts)))
     if not wanted:
         return missing_services(facts)

@@ -76,7 +76,8 @@ def since(facts: Facts, role: str) -> datetime:
 def _gated(facts: Facts) -> Replicas:
     if facts.snapshot.job_defaults.gang_scheduler or facts.job.grouped or not facts.missing:
         return NONE
-    return facts.missing.only({role for role, order in _orders(facts) if not _is_open(facts, order)})
+    closed = {role for role, order in _orders(facts) if not _is_open(facts, order)}
+    return facts.missing.only(closed) if closed else NONE
 
 
 def _orders(facts: Facts) -> Iterator[tuple[str, StartOrder]]:

@@ -45,7 +45,8 @@ def is_in_queue(job: Job, pod: Pod) -> bool:
 
 def overwritten(facts: Facts) -> tuple[Event, ...]:
     """Return a Warning, when pods are to be created, that the template's restart policy is overwritten."""
-    templates = (group.template for group in facts.job.groups if group.role in facts.missing.roles)
+    roles = facts.missing.roles
+    templates = (group.template for group in facts.job.groups if group.role in roles)
     if not any((template.get("spec") or {}).get("restartPolicy") for template in templates):
         return ()
     message = "Restart policy in pod template will be overwritten by restart policy in replica spec"
@@ -57,10 +58,11 @@ def other_schedulers(facts: Facts) -> tuple[Event, ...]:
 
     It is not overwritten, and the pods may stay pending.
     """
-    gang_scheduler = facts.snapshot.job_defaults.gang_scheduler
+    name = gang.scheduler_name(facts.snapshot.job_defaults.gang_scheduler)
+    if not name or not facts.missing:
+        return ()
     named = {(group.template.get("spec") or {}).get("schedulerName") or "" for group in facts.job.groups}
-    name = gang.scheduler_name(gang_scheduler)
-    if not name or not facts.missing or named <= {"", name}:
+    if named <= {"", name}:
         return ()
     message = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
     return (_lasting_warning("SetPodTemplateSchedulerName", message),)
