@@ -62,10 +62,10 @@ NONE = Replicas()
 
 def others(job: Job, replicas: Iterable[Replica]) -> Replicas:
     """Return the replicas of a job besides these, in the order of its roles."""
-    found: dict[str, list[int]] = {group.role: [] for group in job.groups}
+    found: dict[str, list[int]] = {}
     for role, index in replicas:
-        found[role].append(index)
-    rest = [(group.role, Indexes.of(found[group.role]).gaps(group.count)) for group in job.groups]
+        found.setdefault(role, []).append(index)
+    rest = [(group.role, Indexes.of(found.get(group.role, ())).gaps(group.count)) for group in job.groups]
     return Replicas(tuple([(role, indexes) for role, indexes in rest if indexes.ranges]))
 
 
