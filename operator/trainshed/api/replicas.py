@@ -136,11 +136,15 @@ class PodRoles(msgspec.Struct, frozen=True):
     former: Mapping[str, Replica]
     first: str
 
+    def replica(self, pod: Pod) -> Replica | None:
+        """Return the replica that a pod is or was; None for a pod that no replica ever had."""
+        return self.requested.get(pod.name) or self.former.get(pod.name)
+
     def count(self, pods: Iterable[Pod], *, foreign: bool = False) -> Counter[str]:
         """Count pods by role; with `foreign` also those that no replica ever had."""
         if not self.former and not foreign:
             return Counter([self.requested[pod.name].role for pod in pods if pod.name in self.requested])
-        found = (self.requested.get(pod.name) or self.former.get(pod.name) for pod in pods)
+        found = map(self.replica, pods)
         first = self.first if foreign else ""
         return Counter([role for replica in found if (role := replica.role if replica else first)])
 

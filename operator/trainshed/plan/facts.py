@@ -289,13 +289,12 @@ class Facts:
         if waited_for:
             uids = {pod.uid for pod in self.snapshot.pods}
             waited_for = tuple(uid for uid in waited_for if uid in uids)
-        scaled_down_to = {role: count for role in self.groups if (count := self._shrunk(role)) is not None}
         return replace(
             self.status,
             replica_statuses=self.replica_statuses if self.groups or self.snapshot.pods else {},
             retries=retries,
             pending_replacement=waited_for,
-            scaled_down_to=scaled_down_to,
+            scaled_down_to=self._shrunk,
         )
 
     def group(self, replica: Replica) -> ReplicaGroup:
@@ -331,16 +330,17 @@ class Facts:
             phase = Phase.FAILED
         return pod if phase is pod.phase else replace(pod, phase=phase)
 
-    def _shrunk(self, role: str) -> int | None:
-        """Return the smallest size of a role for which pods are still terminating; None when all of them are gone."""
-        count = self.groups[role].count
-        fewest = min(count, self.status.scaled_down_to.get(role, count))
-        known = self.roles.former if self.surplus else {}
-        leaving = (
-            *map(known.get, [pod.name for pod in self.surplus]),
-            *(self.replicas_by_pod[pod.name] for pod in self.stale),
-        )
-        return fewest if any(found and found.role == role and found.index >= fewest for found in leaving) else None
+    @property
+    def _shrunk(self) -> dict[str, int]:
+        """The smallest size of each role for which pods are still terminating, without roles of which all are gone."""
+        leaving = [found for found in map(self.roles.replica, (*self.surplus, *self.stale)) if found]
+        if not leaving:
+            return {}
+        known = self.status.scaled_down_to
+        sizes = {role: min(group.count, known.get(role, group.count)) for role, group in self.groups.items()}
+        return {
+            role: size for role, size in sizes.items() if any(one.role == role and one.index >= size for one in leaving)
+        }
 
     def finished(self, replica: Replica) -> bool:
         """Return whether a replica has succeeded."""
