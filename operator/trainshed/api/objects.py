@@ -119,9 +119,11 @@ class Pod(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Compute `quiet` once: most pods of a large job are quiet at every reconcile."""
+        msgspec.structs.force_setattr(self, "quiet", self.phase is Phase.RUNNING and self._runs_untroubled())
+
+    def _runs_untroubled(self) -> bool:
         troubled = self.deleting or self.reason or self.disruption or self.unplaced or self.unschedulable
-        running = self.phase is Phase.RUNNING and not troubled
-        msgspec.structs.force_setattr(self, "quiet", running and all(map(_has_only_run, self.containers)))
+        return not troubled and all(map(_has_only_run, self.containers))
 
     @property
     def over(self) -> bool:
