@@ -31,9 +31,9 @@ class ConditionUpdate(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Make reason and message one printable line."""
-        for name, text in (("reason", self.reason), ("message", self.message)):
-            if not text.isprintable():
-                force_setattr(self, name, one_line(text))
+        if not (self.reason.isprintable() and self.message.isprintable()):
+            force_setattr(self, "reason", one_line(self.reason))
+            force_setattr(self, "message", one_line(self.message))
 
 
 def set_condition(status: Status, update: ConditionUpdate, now: datetime, *, true: bool = True) -> Status:

@@ -193,6 +193,8 @@ class Facts:
     @cached_property
     def failed(self) -> dict[Replica, Failure]:
         """The failures of replicas, disruptions included, in the order in which they happened."""
+        if not self.eventful:
+            return {}
         own, now = {role: group.container for role, group in self.groups.items()}, self.now
         found = {replica: failures.failure(pod, own[replica.role], now) for replica, pod in self.eventful.items()}
         found |= self.early_exits

@@ -45,7 +45,8 @@ def with_time_spent(facts: Facts, after: Status) -> Status:
     spent = _begun(facts, after, now)
     if spent.since and not -MAX_CLOCK_SKEW < now - spent.since < now - (facts.job.created or EARLIEST) + MAX_CLOCK_SKEW:
         spent = replace(spent, since=now)  # no clock that is nearly right was behind this time
-    if not _stopped(before) and spent.since:
+    was_stopped = _stopped(before)
+    if not was_stopped and spent.since:
         stalled = spent.phase is JobPhase.STALLED
         for time, phase in _moves(facts, JobPhase.RUNNING if stalled else spent.phase, spent.since, now):
             stalled &= phase is JobPhase.RUNNING
@@ -55,7 +56,7 @@ def with_time_spent(facts: Facts, after: Status) -> Status:
             spent = spent.moved(JobPhase.RESTART, now)
     if _stopped(after):
         spent = _with_end(facts, after, spent).moved(_phase_of_stopped(facts, after), now)
-    elif _stopped(before):
+    elif was_stopped:
         spent = spent.moved(JobPhase.SCHEDULING, now)
     lost = lost_work.seconds(facts, after)
     spent = replace(spent, lost_work=spent.lost_work + lost)
