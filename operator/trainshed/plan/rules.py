@@ -274,11 +274,10 @@ def reconcile_replicas(facts: Facts) -> Plan:
     end = _deadline(after)
     if end and facts.status.start is None:  # it counts from when the status is stored, a little later
         end = max(end, facts.now + timedelta(seconds=1))
-    requeue_at = _earliest(end, _next_retry(after), stuck_pods.next_startup_check(after))
-    requeue_at = _earliest(requeue_at, waiting.next_check(facts), pod_groups.next_check(facts))
-    requeue_at = _earliest(requeue_at, scale_downs.earliest_creation(after), hangs.next_check(after))
-    requeue_at = _earliest(requeue_at, *false_starts.postponed(facts).values(), start_order.next_check(after))
-    requeue_at = facts.now if pods.more_to_create(actions) else requeue_at
+    times = [end, _next_retry(after), stuck_pods.next_startup_check(after), waiting.next_check(facts)]
+    times += [pod_groups.next_check(facts), scale_downs.earliest_creation(after), hangs.next_check(after)]
+    times += [*false_starts.postponed(facts).values(), start_order.next_check(after)]
+    requeue_at = facts.now if pods.more_to_create(actions) else _earliest(*times)
     return _with_stuck_pods(facts, Plan(status, events, actions, requeue_at=requeue_at))
 
 
@@ -397,4 +396,4 @@ def _next_retry(facts: Facts) -> datetime | None:
 
 
 def _earliest(*times: datetime | None) -> datetime | None:
-    return min((time for time in times if time), default=None)
+    return min([time for time in times if time], default=None)
