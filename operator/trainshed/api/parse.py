@@ -249,7 +249,9 @@ def _replicas(framework: Framework, spec: JobSpec, named: tuple[str, str], group
     template, container = group.template or {}, framework.container
     listed = as_sequence(as_mapping(template.get("spec")).get("containers"))
     containers = [item for item in listed if isinstance(item, dict)]
-    declared = ports.of_container(own_container(container, containers), container)
+    by_kind, name = own_container(container, containers), spec.named_container
+    own = own_container(container, containers, name) if name else by_kind
+    declared = ports.of_container(by_kind, container)
     return ReplicaGroup(
         role=role,
         count=_replica_count(framework, role, group),
@@ -258,7 +260,7 @@ def _replicas(framework: Framework, spec: JobSpec, named: tuple[str, str], group
         ports=declared,
         port=ports.own_number(declared, container),
         template_hash=hashlib.sha256(text.encode()).hexdigest()[:10] if text else "",
-        container=str(own_container(container, containers, spec.named_container).get("name", "")),
+        container=str(own.get("name", "")),
     )
 
 

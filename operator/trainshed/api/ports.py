@@ -30,7 +30,9 @@ def of_container(container: Document, own: FrameworkContainer) -> tuple[Port, ..
     if not own.port or any(port.name == own.port_name for port in found):
         return found
     unnamed, named = Port("", own.port), Port(own.port_name, own.port)
-    return tuple(named if port == unnamed else port for port in found) + (() if has_own(found, own) else (named,))
+    if not has_number(found, own.port):
+        return (*found, named)
+    return tuple(named if port == unnamed else port for port in found)
 
 
 def own_number(ports: Iterable[Port], own: FrameworkContainer) -> int:
