@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -105,12 +106,17 @@ class JobSpec(Model):
         return ""
 
 
-class ValidationInput(msgspec.Struct, frozen=True):
+class ValidationInput(msgspec.Struct, frozen=True, dict=True):
     """The input of a rule: `roles` as written, `name` from the metadata, `spec` an instance of the kind's model."""
 
     name: str
     roles: dict[str, ReplicaSpec]
     spec: Any
+
+    @cached_property
+    def containers(self) -> list[list[dict[str, object]]]:
+        """The containers of each role's template, which most rules look at."""
+        return [containers_of(group) for group in self.roles.values()]
 
 
 class Level(StrEnum):

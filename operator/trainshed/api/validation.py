@@ -100,7 +100,7 @@ def named_containers(field: str) -> Rule:
     return Rule(
         "size(self.name) > 0",
         f"spec.{field}[*].template.spec.containers[*].name: Required value: is required",
-        lambda job: all(item.get("name") for group in job.roles.values() for item in containers_of(group)),
+        lambda job: all(container.get("name") for containers in job.containers for container in containers),
         level=Level.CONTAINER,
     )
 
@@ -156,8 +156,8 @@ def _containers(framework: Framework) -> tuple[Rule, ...]:
         f"self.exists(c, c.name == '{framework.container.name}')",
         f"{path}: Required value: {named}",
         lambda job: all(
-            any(container.get("name") == framework.container.name for container in containers_of(group))
-            for group in job.roles.values()
+            any(container.get("name") == framework.container.name for container in containers)
+            for containers in job.containers
         ),
         level=Level.CONTAINERS,
     )
@@ -171,15 +171,13 @@ def _containers(framework: Framework) -> tuple[Rule, ...]:
         Rule(
             "size(self) > 0",
             unspecified,
-            lambda job: all(containers_of(group) for group in job.roles.values()),
+            lambda job: all(job.containers),
             level=Level.CONTAINERS,
         ),
         Rule(
             "self.?image.orValue('') != ''",
             f"{path}[*].image: Required value: is required",
-            lambda job: all(
-                container.get("image") for group in job.roles.values() for container in containers_of(group)
-            ),
+            lambda job: all(container.get("image") for containers in job.containers for container in containers),
             level=Level.CONTAINER,
         ),
         *((by_name,) if framework.container.by_name else ()),
