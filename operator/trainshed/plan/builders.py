@@ -47,6 +47,7 @@ def pod_maker(
     common = {group.role: _common_metadata(framework, job, group, job_defaults) for group in job.groups}
     groups, queue_labels = {group.role: group for group in job.groups}, kueue_groups.pod_labels(job, group_name)
     gang_fields = gang.pod_fields(job_defaults.gang_scheduler, job)
+    defaults, reports = dict(job_defaults.pod_annotations), reporting_pods.reports(job, job_defaults)
 
     def make(replica: Replica, attempt: int) -> CreatePod:
         name = child_name(job, replica)
@@ -58,10 +59,12 @@ def pod_maker(
         spec = _spec(framework, group, variables(replica), (added, job_defaults.init_resources))
         dress(replica, spec)
         spec.update(services.host_fields(job, job_defaults, name, spec))
-        spec.update(_grace(job, spec))
+        if job.checkpoint_grace is not None:
+            spec.update(_grace(job.checkpoint_grace, spec))
         if avoided_nodes:
             spec["affinity"] = _away_from(avoided_nodes, spec.get("affinity") or {})
-        reporting_pods.equip(framework, job, job_defaults, spec)
+        if reports:
+            reporting_pods.equip(framework, job, job_defaults, spec)
         spec.update({field: value for field, value in gang_fields.items() if not spec.get(field)})
         if group_name:
             spec["schedulingGates"] = [*(spec.get("schedulingGates") or ()), kueue_groups.GATE]
@@ -75,7 +78,7 @@ def pod_maker(
                 **_own_labels(framework, job, replica),
             },
             "annotations": {
-                **dict(job_defaults.pod_annotations),
+                **defaults,
                 **_template_metadata(group, "annotations"),
                 **shared["annotations"],
                 objects.RESTART_ATTEMPT_ANNOTATION: str(attempt),
@@ -88,14 +91,15 @@ def pod_maker(
 
 def _common_metadata(framework: Framework, job: Job, group: ReplicaGroup, job_defaults: JobDefaults) -> Document:
     """Return the metadata that all pods of a role have besides those of the template."""
-    scheduler, goal = job_defaults.gang_scheduler, framework.hooks.success_policy(job)
+    scheduler = job_defaults.gang_scheduler
     marks = {
         **gang.pod_annotations(scheduler, job.name, group.role),
         **services.pod_annotations(job),
         **kueue_groups.pod_annotations(job, group),
         **({objects.TEMPLATE_HASH_ANNOTATION: group.template_hash} if group.template_hash else {}),
     }
-    tracked = job.track_results and goal is not None and group.role == goal.role
+    goal = framework.hooks.success_policy(job) if job.track_results else None
+    tracked = goal is not None and group.role == goal.role
     return {
         "labels": {**role_labels(framework, job, group.role), **gang.pod_labels(scheduler, job)},
         "annotations": marks,
@@ -202,12 +206,10 @@ def _spec(
     return spec
 
 
-def _grace(job: Job, spec: Document) -> Document:
+def _grace(least: int, spec: Document) -> Document:
     """Return the grace period of a job that saves on SIGTERM, for whatever ends its pods; a longer one is kept."""
     own = spec.get("terminationGracePeriodSeconds")
-    if job.checkpoint_grace is None or (isinstance(own, int) and own >= job.checkpoint_grace):
-        return {}
-    return {"terminationGracePeriodSeconds": job.checkpoint_grace}
+    return {} if isinstance(own, int) and own >= least else {"terminationGracePeriodSeconds": least}
 
 
 def _away_from(nodes: tuple[str, ...], affinity: Document) -> Document:

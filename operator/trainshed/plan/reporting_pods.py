@@ -46,12 +46,12 @@ def desired(snapshot: Snapshot) -> tuple[DesiredDependent, ...]:
 
 
 def equip(framework: Framework, job: Job, job_defaults: JobDefaults, spec: dict[str, Any]) -> None:
-    """Change the spec of a pod in place, so that the framework's container can report.
+    """Change the spec of a pod of a job that reports in place, so that the framework's container can do it.
 
     What the template has itself stays: with a volume or a mount of these names, nothing but variables is added.
     """
     containers: list[dict[str, Any]] = spec.get("containers") or []
-    if not containers or not reports(job, job_defaults):
+    if not containers:
         return
     own = own_container(framework.container, containers)
     index = next(place for place, container in enumerate(containers) if container is own)
