@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -26,8 +27,10 @@ from . import failures
 T = TypeVar("T")
 NOT_COUNTED = ReplicaStatus()
 #: The facts that do not depend on the status, and those that depend only on which pods the status replaces.
-BY_NAME = ("replicas_by_pod", "present", "seated", "absent", "surplus", "roles", "services")
-INDEPENDENT, BY_REPLACED_PODS = ("goal", "scope", "groups", "terminating", *BY_NAME), ("stale", "current", "eventful")
+BY_NAME = {"replicas_by_pod", "present", "seated", "absent", "surplus", "roles", "services"}
+INDEPENDENT = {"goal", "scope", "groups", "terminating", *BY_NAME}
+BY_REPLACED_PODS = {"stale", "current", "eventful", "early_exits"}
+REPLACED_PODS = attrgetter("attempts", "pending_replacement", "scaled_down_to")
 #: The maximum number of missing pods of a role that are looked up: if the watch has lost many, these show it.
 MAX_NAMED = 32
 
@@ -56,10 +59,8 @@ class Facts:
     def after(self, status: Status) -> Facts:
         """Return the facts with `status` as the stored one; facts that do not depend on it are not computed again."""
         found = Facts(replace(self.snapshot, status=status))
-        parts = ("attempts", "pending_replacement", "scaled_down_to")
-        same = all(getattr(status, part) == getattr(self.status, part) for part in parts)
-        lasting = INDEPENDENT + BY_REPLACED_PODS if same else INDEPENDENT
-        found.__dict__.update({name: self.__dict__[name] for name in lasting if name in self.__dict__})
+        lasting = INDEPENDENT | BY_REPLACED_PODS if REPLACED_PODS(status) == REPLACED_PODS(self.status) else INDEPENDENT
+        found.__dict__.update({name: self.__dict__[name] for name in lasting & self.__dict__.keys()})
         return found
 
     @cached_property
@@ -201,9 +202,7 @@ class Facts:
         shown = {replica: failure for replica, failure in found.items() if failure and not self.finished(replica)}
         if reports := self.snapshot.node_reports:
             began = {replica: failures.began(self.current[replica], own[replica.role]) for replica in shown}
-            shown = {
-                replica: failures.with_node(failure, began[replica], reports) for replica, failure in shown.items()
-            }
+            shown = {one: failures.with_node(failure, began[one], reports) for one, failure in shown.items()}
         return dict(sorted(shown.items(), key=lambda item: (item[1].time, item[1].pod)))
 
     @cached_property
