@@ -68,18 +68,14 @@ def pod_maker(
         spec.update({field: value for field, value in gang_fields.items() if not spec.get(field)})
         if group_name:
             spec["schedulingGates"] = [*(spec.get("schedulingGates") or ()), kueue_groups.GATE]
+        labels, annotations = _template_metadata(group)
         metadata = {
             **shared,
             "name": name,
-            "labels": {
-                **_user_labels(group),
-                **queue_labels,
-                **shared["labels"],
-                **_own_labels(framework, job, replica),
-            },
+            "labels": {**labels, **queue_labels, **shared["labels"], **_own_labels(framework, job, replica)},
             "annotations": {
                 **defaults,
-                **_template_metadata(group, "annotations"),
+                **annotations,
                 **shared["annotations"],
                 objects.RESTART_ATTEMPT_ANNOTATION: str(attempt),
             },
@@ -173,15 +169,12 @@ def _own_labels(framework: Framework, job: Job, replica: Replica) -> dict[str, s
     return {**index_label(replica), **leads, **dict(framework.hooks.extra_labels(job, replica))}
 
 
-def _user_labels(group: ReplicaGroup) -> dict[str, str]:
-    labels = _template_metadata(group, "labels")
-    labels.pop(objects.JOB_ROLE_LABEL, None)
-    return labels
-
-
-def _template_metadata(group: ReplicaGroup, part: str) -> dict[str, str]:
+def _template_metadata(group: ReplicaGroup) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the labels and the annotations of a template, without a label that the operator alone sets."""
     metadata = group.template.get("metadata") or {}
-    return dict(metadata.get(part) or {})
+    labels = dict(metadata.get("labels") or {})
+    labels.pop(objects.JOB_ROLE_LABEL, None)
+    return labels, metadata.get("annotations") or {}
 
 
 def _spec(
