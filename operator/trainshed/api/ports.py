@@ -42,12 +42,12 @@ def own_number(ports: Iterable[Port], own: FrameworkContainer) -> int:
 
 def has_own(ports: Collection[Port], own: FrameworkContainer) -> bool:
     """Return whether the framework's own port is among these."""
-    return any(port.name == own.port_name for port in ports) or has_number(ports, own.port)
+    return any(port.name == own.port_name or _listens(port, own.port) for port in ports)
 
 
 def has_number(ports: Iterable[Port], number: int) -> bool:
     """Return whether a port for TCP with this number is among these."""
-    return any((port.number, port.protocol) == (number, TCP) for port in ports)
+    return any(_listens(port, number) for port in ports)
 
 
 def published(ports: Mapping[str, Iterable[Port]]) -> list[Document]:
@@ -74,6 +74,10 @@ def published(ports: Mapping[str, Iterable[Port]]) -> list[Document]:
 
 def _port(item: Document) -> Port:
     return Port(str(item.get("name") or ""), parse_integer(item.get("containerPort")), str(item.get("protocol") or TCP))
+
+
+def _listens(port: Port, number: int) -> bool:
+    return (port.number, port.protocol) == (number, TCP)
 
 
 def _is_valid(port: Port) -> bool:
