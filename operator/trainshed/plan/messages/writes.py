@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
@@ -107,12 +108,10 @@ def action_events(snapshot: Snapshot, action: Action) -> ActionEvents | None:
 
 def success_events(snapshot: Snapshot, actions: Iterable[Action]) -> dict[Event, list[str]]:
     """Return the Events of actions that succeeded, one for each type, with the names of the objects."""
-    names: dict[ActionEvents, list[str]] = {}
+    names: dict[ActionEvents, list[str]] = defaultdict(list)
     for action in actions:
-        events = action_events(snapshot, action)
-        if events is not None:
-            name = snapshot.job.name if isinstance(action, DeleteJob) else action.name
-            names.setdefault(events, []).append(name)
+        if events := action_events(snapshot, action):
+            names[events].append(snapshot.job.name if isinstance(action, DeleteJob) else action.name)
     return {events.success: found for events, found in names.items()}
 
 
