@@ -236,8 +236,8 @@ class Status(msgspec.Struct, frozen=True):
 
         None if no condition is true.
         """
-        true = {condition.type: condition for condition in reversed(self.conditions) if condition.true}
-        return next((true[kind] for kind in PRECEDENCE if kind in true), None)
+        true = [condition for condition in self.conditions if condition.true and condition.type in PRECEDENCE]
+        return min(true, key=lambda condition: PRECEDENCE.index(condition.type), default=None)
 
     @property
     def current_state(self) -> str:
