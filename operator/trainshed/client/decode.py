@@ -144,6 +144,7 @@ def pod(found: PodObject) -> Pod:
     """Convert a pod."""
     status, spec, meta = found.status or NO_STATUS, found.spec or NO_SPEC, found.metadata
     annotations, finalizers = meta.annotations or NO_ANNOTATIONS, meta.finalizers or ()
+    controller = meta.controller_reference
     others = [finalizer for finalizer in finalizers if finalizer != JOB_TRACKING_FINALIZER]
     conditions = {condition.type: condition for condition in status.conditions or ()}
     scheduled, target = conditions.get("PodScheduled"), conditions.get("DisruptionTarget")
@@ -157,7 +158,7 @@ def pod(found: PodObject) -> Pod:
         attempt=_number(annotations.attempt, 0),
         phase=PHASES.get(status.phase, Phase.UNKNOWN),
         ready=ready is not None,
-        node=_name(spec.node_name),
+        node=_shared(spec.node_name or ""),
         reason=_reason(status.reason),
         message=_line(status.message),
         disruption=(_reason(disruption.reason) or "Disrupted") if disruption else "",
@@ -177,8 +178,8 @@ def pod(found: PodObject) -> Pod:
         template_hash=_name(annotations.template_hash),
         service=_name(annotations.service),
         group_size=_number(annotations.group_size, 0),
-        owner_kind=_name(meta.controller_reference.kind),
-        owner_name=_name(meta.controller_reference.name),
+        owner_kind=_name(controller.kind),
+        owner_name=_name(controller.name),
         ip=_name(status.pod_ip),
         debugged=any(one.state and one.state.running for one in status.ephemeral_container_statuses or ()),
     )
@@ -225,9 +226,9 @@ def _identity(meta: ObjectMeta) -> Identity:
         uid=meta.uid,
         version=meta.resource_version,
         owner=_name(meta.controller),
-        namespace=_name(meta.namespace),
-        job=_name(labels.job),
-        role=_name(labels.role),
+        namespace=_shared(meta.namespace),
+        job=_shared(labels.job or ""),
+        role=_shared(labels.role or ""),
         index=_number(labels.index, -1),
         deleting=meta.deletion_timestamp is not None,
     )
@@ -251,7 +252,7 @@ def _container(found: ContainerStatus, *, init: bool, sidecar: bool) -> Containe
     ended, waiting = state.terminated, state.waiting
     explained, begun = ended or waiting, ended or state.running
     return Container(
-        name=_name(found.name),
+        name=_shared(found.name),
         init=init,
         sidecar=sidecar,
         ready=found.ready,
@@ -282,12 +283,13 @@ def _code(ended: ContainerStateTerminated) -> int:
 
 
 def _name(found: str | None) -> str:
-    """Return a name, which pods share: names would take a third of the memory of a pod."""
+    """Return the beginning of a name that the API server lets be of any length."""
     return _shared(found[:MAX_NAME_LENGTH]) if found else ""
 
 
 @lru_cache(maxsize=SHARED_NAMES)
 def _shared(name: str) -> str:
+    """Return a name, which pods share: names would take a third of the memory of a pod."""
     return one_line(name)
 
 

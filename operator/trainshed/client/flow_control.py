@@ -9,14 +9,14 @@ import random
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextvars import ContextVar
-from itertools import chain, count, takewhile
+from itertools import chain, count, filterfalse, takewhile
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from trainshed.client import ApiError, Forbidden, Invalid, NameConflict, NotLeader, TooManyRequests, Unavailable
 
-from .withdrawal import is_withdrawn, unless_withdrawn
+from .withdrawal import is_withdrawn, next_turn, unless_withdrawn
 
 T = TypeVar("T")
 #: The waiting requests of each flow, by the order of reconciles and of their arrival.
@@ -130,7 +130,7 @@ class Limiter:
         """
         rank = self._rank(flow)
         if self._rings[rank] or self._closed or not (self._is_open(rank) and self._has_share(flow)):
-            place = await unless_withdrawn(self._wait_for_turn(flow))
+            place = await self._wait_for_turn(flow)
         else:
             place = self._enter(flow, rank)
         try:
@@ -197,7 +197,7 @@ class Limiter:
     async def _wait_for_turn(self, flow: str) -> _Place:
         if self._closed:
             raise _shutting_down()
-        turn: asyncio.Future[_Place] = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[_Place] = next_turn()
         queue = self._rings[self._rank(flow)].setdefault(flow, [])
         self._note(flow)
         heapq.heappush(queue, (RECONCILE_NUMBER.get(), next(self._arrivals), turn))
@@ -205,7 +205,9 @@ class Limiter:
         try:
             return await turn
         except asyncio.CancelledError:
-            if not turn.cancelled() and turn.exception() is None:  # it was admitted, and cancelled before it could run
+            if (
+                turn.done() and not turn.cancelled() and not turn.exception()
+            ):  # it was admitted, and cancelled before it could run
                 self._leave(turn.result())
             raise
 
@@ -224,7 +226,8 @@ class Limiter:
             del self._under_way[place.flow]
         if place is self._out_of_turn:
             self._out_of_turn = None
-        self._admit()
+        if any(self._rings):
+            self._admit()
 
     def _admit(self) -> None:
         for rank, ring in enumerate(self._rings):
@@ -238,7 +241,7 @@ class Limiter:
                 if queue:
                     ring[flow] = queue
                 self._note(flow)
-                if not turn.cancelled():
+                if not turn.done():  # it was neither cancelled nor withdrawn
                     place = self._enter(flow, self._rank(flow))
                     self._out_of_turn = place if newest else self._out_of_turn
                     turn.set_result(place)
@@ -254,7 +257,7 @@ class Limiter:
         """Return the flow without a request in flight that began to wait last, if a request may be out of turn."""
         if self._out_of_turn or self.width == 1:
             return None
-        return next((flow for flow in reversed(self._since) if flow not in self._under_way), None)
+        return next(filterfalse(self._under_way.__contains__, reversed(self._since)), None)
 
     def _rank(self, flow: str) -> int:
         """Return the index of the ring of a flow."""

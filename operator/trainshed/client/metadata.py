@@ -16,8 +16,9 @@ from trainshed.api.objects import (
     TEMPLATE_HASH_ANNOTATION,
 )
 
-#: The API group of jobs.
+#: The API group of jobs, and what the versions of it begin with.
 GROUP = "kubeflow.org"
+VERSIONS = f"{GROUP}/"
 
 
 class OwnerReference(msgspec.Struct, gc=False, rename="camel"):
@@ -32,7 +33,7 @@ class OwnerReference(msgspec.Struct, gc=False, rename="camel"):
     @property
     def is_to_job(self) -> bool:
         """Whether it is a reference to a job; no other object has the uid of a job, whatever a reference says."""
-        return self.api_version.startswith(f"{GROUP}/")
+        return self.api_version.startswith(VERSIONS)
 
 
 class Labels(msgspec.Struct, gc=False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -23,6 +23,7 @@ class Withdrawal:
     def __init__(self) -> None:
         self.done = False
         self._waiting: dict[asyncio.Timeout, None] = {}
+        self._turns: set[asyncio.Future[Any]] = set()
 
     def withdraw(self) -> None:
         """Withdraw what waits, and what would wait from now on."""
@@ -32,6 +33,9 @@ class Withdrawal:
         now = asyncio.get_running_loop().time()
         for limit in self._waiting:
             limit.reschedule(now)
+        for turn in self._turns:
+            if not turn.done():
+                turn.set_exception(Withdrawn())
 
     async def run(self, call: Callable[[], Awaitable[T]]) -> T:
         """Return the result of `call`."""
@@ -40,6 +44,14 @@ class Withdrawal:
             return await call()
         finally:
             WITHDRAWAL.reset(before)
+
+    def include(self, turn: asyncio.Future[Any]) -> None:
+        """Let a future that a request waits for raise `Withdrawn` once it is withdrawn."""
+        if self.done:
+            turn.set_exception(Withdrawn())
+            return
+        self._turns.add(turn)
+        turn.add_done_callback(self._turns.discard)
 
     async def wait(self, waiting: Awaitable[T]) -> T:
         """Return the result of `waiting`; raises `Withdrawn` if it is withdrawn before."""
@@ -65,6 +77,14 @@ async def unless_withdrawn(waiting: Awaitable[T]) -> T:
     """Return the result of `waiting`, for which a request waits; raises `Withdrawn` if it is withdrawn before."""
     withdrawal = WITHDRAWAL.get()
     return await (withdrawal.wait(waiting) if withdrawal else waiting)
+
+
+def next_turn() -> asyncio.Future[Any]:
+    """Return a future for which a request can wait at less cost; raises `Withdrawn` if it is withdrawn before."""
+    turn: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    if withdrawal := WITHDRAWAL.get():
+        withdrawal.include(turn)
+    return turn
 
 
 def is_withdrawn() -> bool:
