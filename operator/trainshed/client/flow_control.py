@@ -129,10 +129,8 @@ class Limiter:
         Raises `NotLeader` if the limiter is closed.
         """
         rank = self._rank(flow)
-        if self._rings[rank] or self._closed or not (self._is_open(rank) and self._has_share(flow)):
-            place = await self._wait_for_turn(flow)
-        else:
-            place = self._enter(flow, rank)
+        waits = self._rings[rank] or self._closed or not (self._is_open(rank) and self._has_share(flow))
+        place = await self._wait_for_turn(flow) if waits else self._enter(flow, rank)
         try:
             if self._token_bucket.limits:
                 await unless_withdrawn(self._token_bucket.wait())
@@ -198,9 +196,9 @@ class Limiter:
         if self._closed:
             raise _shutting_down()
         turn: asyncio.Future[_Place] = next_turn()
-        queue = self._rings[self._rank(flow)].setdefault(flow, [])
+        waiting = RECONCILE_NUMBER.get(), next(self._arrivals), turn
+        heapq.heappush(self._rings[self._rank(flow)].setdefault(flow, []), waiting)
         self._note(flow)
-        heapq.heappush(queue, (RECONCILE_NUMBER.get(), next(self._arrivals), turn))
         self._admit()
         try:
             return await turn
@@ -226,11 +224,10 @@ class Limiter:
             del self._under_way[place.flow]
         if place is self._out_of_turn:
             self._out_of_turn = None
-        if any(self._rings):
-            self._admit()
+        self._admit()
 
     def _admit(self) -> None:
-        for rank, ring in enumerate(self._rings):
+        for rank, ring in enumerate(self._rings if any(self._rings) else ()):
             while ring and self._is_open(rank):
                 newest = None if rank else self._newest()
                 flow = newest or next(filter(self._has_share, ring), None)
