@@ -96,6 +96,7 @@ def test_what_no_planner_has_seen_is_said_to_fail_and_does_not_act_on_a_terminal
     """Who may write the record of a job may change what is in it."""
     first, *others = (folder / FILE).read_bytes().splitlines()
     changed = json.loads(first)
+    changed["saw"] |= {"pods": [], "status": {}}  # so that pods are to be made of the template
     changed["saw"]["job"]["groups"][0]["template"]["spec"] = "text"
     changed |= {"rule": "\x1b[31mred", "plan": {"\x1b[2J": 1}}
     changed["of"] |= {"version": "\x1b[1m9", "name": "mnist\x1b[5m"}
