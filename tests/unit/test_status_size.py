@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from support.builders import a_job, a_pod, at, plan_for, replace, run_policy
@@ -32,6 +32,8 @@ def troubled(index: int, words: str, code: int | None, reason: str):
 @pytest.mark.slow
 @settings(max_examples=2, deadline=None)
 @given(st.lists(WORDS, min_size=1, max_size=3), st.sampled_from([137, 1, None]), WORDS, st.booleans())
+@example(words=["1<<<" * 60], code=137, reason="<" * 60, blocked=False)
+@example(words=["[ü😀" * 60], code=137, reason="€" * 60, blocked=True)
 def test_whatever_pods_say_the_status_of_a_big_job_stays_small_and_tells_the_same_again(words, code, reason, blocked):
     pods = [troubled(2 * index, words[index % len(words)], code, reason) for index in range(70)]
     seen = {"now": at(10), "services": (), "refusal": (reason[:40], words[0] * 9) if blocked else None}

@@ -23,7 +23,7 @@ from .foreign_text import one_line
 from .trainer_status import Metrics, TrainerStatus
 
 #: The most metrics that are kept, the most bytes of a name and of a value, and of all of them in the status.
-MAX_METRICS, MAX_METRIC_BYTES, MAX_METRICS_BYTES = 32, 64, 2_800
+MAX_METRICS, MAX_METRIC_BYTES, MAX_METRICS_BYTES = 32, 64, 2_600
 #: The bytes of a metric besides these two.
 METRIC_BYTES = len('{"name":"","value":""},')
 #: The characters of a name or a value that are looked at.
