@@ -194,7 +194,8 @@ def handle_loop_error(stuck: asyncio.Event, loop: asyncio.AbstractEventLoop, con
         log.warning("a kopf task failed: %r", error)
         stuck.set()
     elif "transport" in context or (unawaited and isinstance(error, (ssl.SSLError, ConnectionError))):
-        log.warning("connection lost: %s: %r", context.get("message"), error)
+        what = "in its TLS handshake, when nothing waited for it any more" if unawaited else context.get("message")
+        log.warning("connection lost: %s: %r", what, error)
     else:
         loop.default_exception_handler(context)
 

@@ -39,6 +39,7 @@ async def test_a_lost_connection_is_one_warning_and_other_errors_are_errors(cont
     (record,) = caplog.records
     assert (record.levelname, bool(record.exc_info)) == (level, level == "ERROR")
     assert str(context["exception"]) in caplog.text
+    assert ("never retrieved" in caplog.text) == (level == "ERROR"), "that is what asyncio says of mistakes"
     assert not stuck.is_set()
 
 
