@@ -203,9 +203,8 @@ class Limiter:
         try:
             return await turn
         except asyncio.CancelledError:
-            if (
-                turn.done() and not turn.cancelled() and not turn.exception()
-            ):  # it was admitted, and cancelled before it could run
+            # Whether it was admitted, and cancelled before it could run.
+            if turn.done() and not turn.cancelled() and not turn.exception():
                 self._leave(turn.result())
             raise
 

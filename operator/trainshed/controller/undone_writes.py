@@ -132,7 +132,7 @@ class UndoneWrites:
 
     def _forget_old(self, namespace: str, now: float) -> None:
         found = self._last[namespace]
-        while found and abs(now - next(iter(found.values())).at) > KEPT:
+        while found and not _recent(next(iter(found.values())), now):
             self.forget(next(iter(found)))
 
 
